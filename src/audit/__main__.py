@@ -1,0 +1,7 @@
+"""``python -m audit``: the same program as ``audit``."""
+
+import sys
+
+from audit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,159 @@
+"""Trials → attack → scores: who guesses whether the canary was there.
+
+An attacker is a recipe. Called with trials it returns an attack, fitted to them, that gives each unseen trial a score:
+the higher, the more it believes that the canary was present.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from audit import learning
+from audit.core import Array, Attack, AuditError, Trials
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio:
+    """The strong adversary: log P(run | present) − log P(run | absent), the most powerful test there is.
+
+    It needs a mechanism that knows its own likelihood; nothing is learnt, so no trial is spent on fitting.
+
+    References:
+        Neyman, Pearson 1933.
+    """
+
+    def __call__(self, trials: Trials) -> Attack:
+        """An attack that reads the exact ratio off each trial.
+
+        Raises:
+            AuditError: when the mechanism gives no likelihood.
+        """
+        if trials.log_ratio is None:
+            raise AuditError(
+                "attacker=likelihood_ratio: this mechanism gives no exact likelihood; use attacker=logistic or xgboost"
+            )
+        return _read_log_ratio
+
+
+def _read_log_ratio(trials: Trials) -> Array:
+    if trials.log_ratio is None:
+        raise AuditError("a trial without a likelihood ratio: the mechanism gives it for some trials only")
+    return trials.log_ratio
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised rows. Right where the evidence adds up over columns, as Gaussian noise's does.
+
+    Args:
+        strength: inverse strength of the L2 penalty.
+    """
+
+    strength: Positive = 0.01
+
+    def __call__(self, trials: Trials) -> Attack:
+        return _learn(functools.partial(learning.logistic, self.strength), trials)
+
+
+@dataclass(frozen=True)
+class XGBoost:
+    """Boosted trees. Shallow and strongly regularised: the signal is additive over columns and weak.
+
+    Args:
+        depth: of each tree; 1 is additive.
+        trees: how many.
+        rate: learning rate.
+        penalty: L2 penalty on leaf weights (λ).
+        least_weight: least sum of hessians in a leaf.
+        rows: share of the trials that each tree sees.
+        columns: share of the columns that each tree sees.
+        seed: of the subsampling.
+    """
+
+    depth: Count = 1
+    trees: Count = 300
+    rate: Positive = 0.05
+    penalty: Annotated[float, Field(ge=0)] = 10.0
+    least_weight: Annotated[float, Field(ge=0)] = 1.0
+    rows: Share = 1.0
+    columns: Share = 1.0
+    seed: int = 0
+
+    def __call__(self, trials: Trials) -> Attack:
+        settings: dict[str, Any] = {
+            "max_depth": self.depth,
+            "n_estimators": self.trees,
+            "learning_rate": self.rate,
+            "reg_lambda": self.penalty,
+            "min_child_weight": self.least_weight,
+            "subsample": self.rows,
+            "colsample_bytree": self.columns,
+            "random_state": self.seed,
+        }
+        return _learn(functools.partial(learning.xgboost, **settings), trials)
+
+
+@dataclass(frozen=True)
+class GradientBoosting:
+    """scikit-learn's boosted trees. With all defaults it is the attacker of the published code.
+
+    Args:
+        depth: of each tree.
+        trees: how many.
+        rate: learning rate.
+        rows: share of the trials that each tree sees.
+        seed: of the subsampling.
+    """
+
+    depth: Count = 3
+    trees: Count = 100
+    rate: Positive = 0.1
+    rows: Share = 1.0
+    seed: int = 0
+
+    def __call__(self, trials: Trials) -> Attack:
+        settings: dict[str, Any] = {
+            "max_depth": self.depth,
+            "n_estimators": self.trees,
+            "learning_rate": self.rate,
+            "subsample": self.rows,
+            "random_state": self.seed,
+        }
+        return _learn(functools.partial(learning.gradient_boosting, **settings), trials)
+
+
+@dataclass(frozen=True)
+class RandomForest:
+    """scikit-learn's random forest.
+
+    Args:
+        trees: how many.
+        least_leaf: least number of trials in a leaf.
+        seed: of the bootstrap.
+    """
+
+    trees: Count = 300
+    least_leaf: Count = 50
+    seed: int = 0
+
+    def __call__(self, trials: Trials) -> Attack:
+        settings = {"n_estimators": self.trees, "min_samples_leaf": self.least_leaf, "random_state": self.seed}
+        return _learn(functools.partial(learning.random_forest, **settings), trials)
+
+
+def _learn(make: Callable[[], Any], trials: Trials) -> Attack:
+    """Fit a classifier to the rows; its scores know nothing of a trial but its row."""
+    if np.unique(trials.bits).size < 2:
+        raise AuditError("the attacker's share of the trials has one side only; raise trials or the train fraction")
+    predict = learning.fit(make, trials.rows, trials.bits)
+    return lambda unseen: np.asarray(predict(unseen.rows), dtype=float)

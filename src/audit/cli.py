@@ -1,0 +1,341 @@
+"""The command line: subcommands, checks before play, errors of one line. The only door to hydra.
+
+A first word without ``=`` is a subcommand; everything else goes to Hydra. All jobs of a sweep are composed and
+instantiated before the first one is played.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from audit.core import AuditError
+
+GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
+PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status: 0, 2 for what a person can mend, 130 after Ctrl-C."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # a user's _target_
+    try:
+        if words and "=" not in words[0] and not words[0].startswith("-"):
+            return _subcommand(words[0])(words[1:])
+        return _compose_and_play(words)
+    except KeyboardInterrupt:
+        return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
+    except Exception as error:
+        line = explain(error)
+        if line is None:
+            raise
+        return _say(line, 2)
+
+
+def _say(line: str, status: int) -> int:
+    print("audit:", " ".join(line.split()), file=sys.stderr)
+    return status
+
+
+# --- subcommands --------------------------------------------------------------------------------------------------
+
+
+def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
+    commands = {"ui": _ui}
+    if word in commands:
+        return commands[word]
+    raise AuditError(f"no command {word!r}{nearest(word, commands)}; an override has the form key=value")
+
+
+def _ui(words: Sequence[str]) -> int:
+    from audit import server
+
+    return server.main(words)
+
+
+# --- an audit, or a sweep of them -----------------------------------------------------------------------------------
+
+
+def _compose_and_play(words: Sequence[str]) -> int:
+    from audit.session import Session
+
+    _register()
+    if PASSIVE & set(words):
+        _hydra(lambda config: None, words)
+        return 0
+    flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides
+    overrides = [word for word in words if not word.startswith("-")]
+    many = bool({"-m", "--multirun"} & set(flags))
+    sweep, plans = check(overrides, many)
+    with Session.open(plans, sweep) as session:
+        _hydra(lambda config: session.job(build(config, _choices())), [*flags, *overrides])
+    return session.status
+
+
+def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
+    """Compose and instantiate every job, before anything is played.
+
+    Args:
+        overrides: the words of the command line.
+        many: whether ``-m`` was given.
+
+    Returns:
+        The sweep's name (None for a single audit), and a plan for every job.
+    """
+    from hydra import compose, initialize_config_dir
+    from hydra.types import RunMode
+    from omegaconf import OmegaConf
+
+    with initialize_config_dir(str(folder("conf")), version_base="1.3", job_name="audit"):
+        fixed = [word for word in overrides if not _parse([word])[0].is_sweep_override()]
+        base = compose("config", fixed, return_hydra_config=True)
+        many = many or base.hydra.mode == RunMode.MULTIRUN
+        params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
+        assert isinstance(params, dict)
+        jobs = expand([*(f"{key}={value}" for key, value in params.items()), *overrides]) if many else [list(overrides)]
+        plans = []
+        for job in jobs:
+            config = compose("config", job, return_hydra_config=True)
+            plans.append(build(config, dict(config.hydra.runtime.choices)))
+    name = base.hydra.runtime.choices.get("sweep")
+    return (name or " ".join(overrides) or "sweep") if many else None, plans
+
+
+def expand(overrides: Sequence[str]) -> list[list[str]]:
+    """The jobs of a sweep, as Hydra's basic sweeper makes them: the product of all lists, a later key replacing an earlier.
+
+    Raises:
+        AuditError: when there are no jobs, such as for a ``glob(…)`` that matches nothing.
+
+    >>> expand(["mechanism=mst,aim", "eps=1,2", "eps=4"])
+    [['mechanism=mst', 'eps=4'], ['mechanism=aim', 'eps=4']]
+    """
+    lists: dict[str, list[str]] = {}
+    for override in _parse(overrides):
+        key = override.get_key_element()
+        if override.is_sweep_override():
+            if not override.is_discrete_sweep():
+                raise AuditError(f"{override.input_line}: intervals cannot be swept; list the values, such as eps=0.5,1,2")
+            lists[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+            if not lists[key]:
+                raise AuditError(f"{override.input_line}: nothing matches, so there is no audit to run; check the pattern")
+        else:
+            lists[key] = [f"{key}={override.get_value_element_as_str()}"]
+    return [list(job) for job in itertools.product(*lists.values())]
+
+
+def _parse(overrides: Sequence[str]) -> list[Any]:
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
+    return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
+
+
+def build(config: Any, choices: dict[str, str | None]) -> Any:
+    """A composed configuration → a plan; every option of every group is instantiated, which checks it.
+
+    Args:
+        config: what Hydra composed.
+        choices: which option of each group was chosen.
+
+    Raises:
+        AuditError: unknown keys, values out of range, missing values.
+    """
+    from omegaconf import OmegaConf
+
+    from audit import experiment
+
+    plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    resolved = _resolve(plain)
+    parts = {group: _instantiate(group, resolved[group]) for group in GROUPS}
+    return experiment.Plan(
+        name=_name(resolved, choices),
+        config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        mechanism=parts["mechanism"],
+        challenge=parts["canary"],
+        features=parts["features"],
+        attacker=parts["attacker"],
+        criterion=parts["criterion"],
+        estimators=(parts["estimator"], *_other_estimators(plain, choices["estimator"])),
+        accusing=_instantiate("accuse", resolved["accuse"]),
+        protocol=parts["protocol"],
+        backend=parts["backend"],
+        seed=_seed(resolved["seed"]),
+        root=Path(resolved["root"]),
+    )
+
+
+def _resolve(config: Any) -> dict[str, Any]:
+    from omegaconf import OmegaConf
+
+    resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(resolved, dict)
+    return {str(key): value for key, value in resolved.items()}
+
+
+def _seed(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise AuditError(f"seed={value}: must be a whole number, 0 or more")
+    return value
+
+
+def _instantiate(group: str, node: dict[str, Any]) -> Any:
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate
+
+    try:
+        return instantiate(node, _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__
+        while cause is not None and cause.__cause__ is not None and not isinstance(cause, AuditError):
+            cause = cause.__cause__
+        raise AuditError(_of_option(group, node, cause or error)) from error
+
+
+def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
+    """Every estimator on the shelf but the chosen one, as its YAML says: all bounds that the evidence allows are logged."""
+    from omegaconf import OmegaConf
+
+    found: dict[str, Path] = {}
+    for conf in (folder("conf"), Path.cwd() / "conf"):
+        found |= {path.stem: path for path in sorted((conf / "estimator").glob("*.yaml"))}
+    for name, path in found.items():
+        if name != chosen:
+            shelf = OmegaConf.merge(config, {"estimator": None}, {"estimator": OmegaConf.load(path)})
+            yield _instantiate("estimator", _resolve(shelf)["estimator"])
+
+
+def _name(config: dict[str, Any], choices: dict[str, str | None]) -> str:
+    """What tells an audit from its neighbours, for people."""
+    parts = [choices["mechanism"], f"eps={config['eps']:g}", choices["attacker"], choices["criterion"]]
+    usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
+    parts += [choices[group] for group, option in usual.items() if choices[group] != option]
+    parts += [f"seed={config['seed']}"] if config["seed"] else []
+    case = choices.get("case")
+    return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
+
+
+def _choices() -> dict[str, str | None]:
+    from hydra.core.hydra_config import HydraConfig
+
+    return dict(HydraConfig.get().runtime.choices)
+
+
+# --- hydra ----------------------------------------------------------------------------------------------------------
+
+
+def folder(name: str) -> Path:
+    """Where ``conf`` or ``sweeps`` is: in the installed package, else in the checkout."""
+    package = Path(__file__).parent
+    return package / name if (package / name).is_dir() else package.parents[1] / name
+
+
+def _hydra(task: Callable[[Any], None], words: Sequence[str]) -> None:
+    import hydra
+
+    sys.argv = ["audit", *words]
+    hydra.main(config_path=str(folder("conf")), config_name="config", version_base="1.3")(task)()
+
+
+def _register() -> None:
+    """Make sweeps a group, and put a user's own ``./conf`` before ours."""
+    from hydra.core.config_search_path import ConfigSearchPath
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.plugins import Plugins
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
+    from omegaconf import OmegaConf
+
+    for home in (folder("sweeps"), Path.cwd() / "sweeps"):
+        for path in sorted(home.glob("*.yaml")):
+            ConfigStore.instance().store(
+                group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
+            )
+
+    class OwnConf(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            own = Path.cwd() / "conf"
+            if own.is_dir() and own.resolve() != folder("conf").resolve():
+                search_path.prepend("own", f"file://{own}")
+
+    Plugins.instance().register(OwnConf)
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+def explain(error: BaseException) -> str | None:
+    """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
+    from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+    from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+    if isinstance(error, AuditError):
+        return str(error)
+    if isinstance(error, MissingConfigException):
+        group, _, option = str(error.missing_cfg_file).rpartition("/")
+        options = [str(o) for o in error.options or ()]
+        return f"no {group or 'config'} {option!r}{nearest(option, options)}; there are: {', '.join(options)}"
+    if isinstance(error, OverrideParseException):
+        return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"
+    if isinstance(error, MissingMandatoryValue):
+        return f"{error.full_key} has no value; give one: {error.full_key}=…"
+    if isinstance(error, ConfigCompositionException):
+        return _unknown_key(str(error))
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        return str(error).splitlines()[0]
+    return None
+
+
+def _unknown_key(text: str) -> str:
+    from omegaconf import OmegaConf
+
+    match = re.search(r"Could not override '([^']+)'", text)
+    if match is None:
+        return text.splitlines()[0]
+    key = match[1].split("@")[0]
+    known = [*GROUPS, "case", "sweep", *OmegaConf.load(folder("conf") / "config.yaml")]
+    for path in folder("conf").glob("*/*.yaml"):
+        known += [f"{path.parent.name}.{inner}" for inner in OmegaConf.load(path) if inner != "_target_"]
+    return f"no key {key!r}{nearest(key, map(str, known))}; see audit --help"
+
+
+def _of_option(group: str, node: dict[str, Any], cause: BaseException) -> str:
+    """What is wrong with one option, in one line."""
+    from pydantic import ValidationError
+
+    if isinstance(cause, AuditError):
+        return str(cause)
+    if not isinstance(cause, ValidationError):
+        return f"{group}: cannot make {node.get('_target_')} ({cause})"
+    first = cause.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "unexpected_keyword_argument":
+        return f"{group} has no key {key!r}{nearest(key, _fields(node))}"
+    where = key if key in ("eps", "delta", "significance", "trials") else f"{group}.{key}"
+    return f"{where}={first['input']}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _fields(node: dict[str, Any]) -> list[str]:
+    from hydra.utils import get_class
+
+    target = get_class(node["_target_"])
+    return [field.name for field in dataclasses.fields(target)] if dataclasses.is_dataclass(target) else []
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean …?`` where something known is close.
+
+    >>> nearest("mts", ["mst", "aim"])
+    "; did you mean 'mst'?"
+    """
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""

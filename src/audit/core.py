@@ -1,0 +1,494 @@
+"""The few types that every floor speaks.
+
+An audit plays a distinguishing game. A `Challenge` holds the two neighbouring data sets, a `Mechanism` releases
+something about one of them, a `Source` turns releases into `Trials` (rows and bits), an attack turns trials into
+`Scores`, a protocol arranges scores as `Evidence`, and an estimator reads a `Bound` off the evidence.
+
+Everything here is immutable. Arrays are read-only, whichever backend made them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.privacy import Notion
+
+Array = NDArray[Any]
+Kind = Literal["finite-sample", "asymptotic", "Bayesian"]
+Neighbours = Literal["add_remove", "replace_one"]
+
+
+class AuditError(Exception):
+    """Something a person can mend. Its text is one line: what is wrong, and the cure."""
+
+
+def frozen(array: Any, dtype: Any = None) -> Array:
+    """A read-only view of ``array``, as Ray hands arrays out, so that serial and Ray refuse the same things."""
+    view = np.asarray(array, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
+# --- data -----------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """What values a record may have. It is given by a person, never read from the data.
+
+    Args:
+        columns: names, one a column.
+        sizes: number of values of each column; a value is an integer in ``[0, size)``.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def size(self, columns: Sequence[str] | None = None) -> int:
+        """Number of cells of the marginal over ``columns`` (of the whole domain without argument).
+
+        >>> Domain(("age", "sex"), (5, 2)).size(), Domain(("age", "sex"), (5, 2)).size(("sex",)), Domain((), ()).size()
+        (10, 2, 1)
+        """
+        return math.prod(self.shape(self.columns if columns is None else columns))
+
+    def shape(self, columns: Sequence[str]) -> tuple[int, ...]:
+        """Sizes of ``columns``, in their order."""
+        return tuple(self.sizes[self.columns.index(c)] for c in columns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A data set: integer-coded records over a given domain.
+
+    Args:
+        domain: the public domain.
+        records: (n, d) integers, column j in ``[0, domain.sizes[j])``.
+    """
+
+    domain: Domain
+    records: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns)))
+
+    def marginal(self, columns: Sequence[str]) -> Array:
+        """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty one is the total.
+
+        >>> Table(Domain(("a", "b"), (2, 2)), np.array([[0, 1], [0, 1], [1, 1]])).marginal(("a", "b")).tolist()
+        [0.0, 2.0, 0.0, 1.0]
+        """
+        return np.bincount(self.cells(columns), minlength=self.domain.size(columns)).astype(float)
+
+    def cells(self, columns: Sequence[str]) -> Array:
+        """(n,) which cell of the marginal over ``columns`` each record falls into."""
+        if not columns:
+            return np.zeros(len(self.records), dtype=np.int64)
+        picked = self.records[:, [self.domain.columns.index(c) for c in columns]]
+        return np.ravel_multi_index(tuple(picked.T), self.domain.shape(columns))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tables:
+    """Synthetic tables, one a trial: ``records`` is (n, rows, d) integers over ``domain``."""
+
+    domain: Domain
+    records: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Named numbers, one row a trial: ``values`` is (n, k) floats."""
+
+    names: tuple[str, ...]
+    values: Array
+
+
+# --- what is promised, and by whom ------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A notion of privacy and the parameter that a mechanism promises in it.
+
+    Args:
+        notion: the one-parameter family of tradeoff curves.
+        parameter: μ, ε or ρ, ≥ 0 (∞ allowed).
+        numerical: computed on a grid and not certified; shown, never judged.
+    """
+
+    notion: Notion
+    parameter: float
+    numerical: bool = False
+
+    def __str__(self) -> str:
+        return self.notion.label(self.parameter) + (" (numerical, not certified)" if self.numerical else "")
+
+
+@runtime_checkable
+class Challenge(Protocol):
+    """A base data set, the canaries in question, and the neighbouring relation.
+
+    A pair of neighbours is one canary and one bit; audits in one run have as many as they like.
+    """
+
+    @property
+    def neighbours(self) -> Neighbours: ...
+
+    @property
+    def canaries(self) -> Array:
+        """(m, d) the records in question."""
+        ...
+
+    def data(self, bits: Sequence[bool]) -> Any:
+        """The data set in which canary i is present where ``bits[i]``."""
+        ...
+
+
+class Releases(Protocol):
+    """What a number of independent runs put out. Everything is computed only when it is asked for."""
+
+    def public(self) -> Columns | Tables:
+        """What the mechanism publishes."""
+        ...
+
+    def insider(self) -> Columns:
+        """What an adversary inside the machine sees too."""
+        ...
+
+    def log_ratio(self, absent: Any, present: Any) -> Array | None:
+        """(n,) log P(run | present) − log P(run | absent), exact, or None where it is not known."""
+        ...
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """Frozen hyperparameters, what they promise, and a way to run many times at once.
+
+    ``block`` is the number of trials that one seed plays: a constant, since an array program's last bits depend on
+    the shape of its batch.
+    """
+
+    @property
+    def block(self) -> int: ...
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The first one is judged; the others are shown."""
+        ...
+
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Releases: ...
+
+
+# --- what is played, and what is made of it ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Trials:
+    """Plays of the game: what the attacker sees (rows) and what it has to guess (bits).
+
+    Args:
+        columns: k names.
+        rows: (n, k) features of the releases.
+        bits: (n,) whether the canary was present.
+        index: (n,) place in the stream; what was used to fit or to choose is known by it and cannot be tested on.
+        run: (n,) which run of the mechanism a row comes from; all different where trials are independent.
+        spent: (n,) privacy spent, for mechanisms that report it ex post.
+        log_ratio: (n,) exact log-likelihood ratio, for the strong adversary.
+    """
+
+    columns: tuple[str, ...]
+    rows: Array
+    bits: Array
+    index: Array
+    run: Array
+    spent: Array | None = None
+    log_ratio: Array | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("rows", "bits", "index", "run", "spent", "log_ratio"):
+            value = getattr(self, field)
+            if value is not None:
+                object.__setattr__(self, field, frozen(value))
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def __getitem__(self, where: Any) -> Trials:
+        """The trials at a slice, mask or array of places."""
+        return _map(self, lambda array: array[where])
+
+    def score(self, values: Array) -> Scores:
+        """``values`` (n,), one a trial, kept together with what they are the scores of."""
+        return Scores(values, self.bits, self.index, self.run, self.spent)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Trials]) -> Trials:
+        """One after the other; all must have the same columns."""
+        fields = ("rows", "bits", "index", "run", "spent", "log_ratio")
+        joined = {f: [getattr(p, f) for p in parts] for f in fields}
+        return Trials(
+            parts[0].columns, **{f: None if v[0] is None else np.concatenate(v) for f, v in joined.items()}
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """A confusion table: false positives, true negatives, false negatives, true positives.
+
+    >>> counts = Counts(fp=949, tn=1051, fn=743, tp=1257)
+    >>> counts.fpr, counts.fnr
+    (0.4745, 0.3715)
+    """
+
+    fp: int
+    tn: int
+    fn: int
+    tp: int
+
+    @property
+    def fpr(self) -> float:
+        """Share of absent trials called present; NaN where there are none."""
+        return self.fp / (self.fp + self.tn) if self.fp + self.tn else math.nan
+
+    @property
+    def fnr(self) -> float:
+        """Share of present trials called absent; NaN where there are none."""
+        return self.fn / (self.fn + self.tp) if self.fn + self.tp else math.nan
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, higher is "present"."""
+
+    values: Array
+    bits: Array
+    index: Array
+    run: Array
+    spent: Array | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("values", "bits", "index", "run", "spent"):
+            value = getattr(self, field)
+            if value is not None:
+                object.__setattr__(self, field, frozen(value))
+        if len(self.values) != len(self.bits):
+            raise ValueError(f"{len(self.values)} scores for {len(self.bits)} trials")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def absent(self) -> Array:
+        """Scores of the trials without the canary."""
+        return self.values[~self.bits]
+
+    @property
+    def present(self) -> Array:
+        """Scores of the trials with the canary."""
+        return self.values[self.bits]
+
+    def count(self, threshold: float) -> Counts:
+        """The confusion table when every score ≥ ``threshold`` is called present."""
+        said = self.values >= threshold
+        tp, fp = int(np.sum(said & self.bits)), int(np.sum(said & ~self.bits))
+        present = int(np.sum(self.bits))
+        return Counts(fp=fp, tn=len(self) - present - fp, fn=present - tp, tp=tp)
+
+
+def _map(trials: Trials, take: Callable[[Array], Array]) -> Trials:
+    fields = ("rows", "bits", "index", "run", "spent", "log_ratio")
+    taken = {f: getattr(trials, f) for f in fields}
+    return Trials(trials.columns, **{f: None if v is None else take(v) for f, v in taken.items()})
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where trials come from: played in seeded blocks, or stored. An endless stream, or one of ``limit`` trials."""
+
+    @property
+    def limit(self) -> int | None: ...
+
+    def trials(self, first: int, count: int) -> Trials:
+        """Trials ``first`` … ``first + count − 1`` of the stream, the same ones whenever they are asked for."""
+        ...
+
+
+Attack = Callable[[Trials], Array]
+Attacker = Callable[[Trials], Attack]
+Criterion = Callable[[Scores], float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """Scores of one attack: those that chose the threshold, and those that test it.
+
+    Args:
+        fitted: (n,) places in the stream that the attack was fitted on.
+        selection: scores that chose ``threshold``; None where nothing was chosen on data.
+        threshold: score from which on the attack says "present".
+        test: scores that nothing was fitted to or chosen on.
+
+    Raises:
+        ValueError: when a test trial was also fitted on or chosen on, or a selection trial was fitted on.
+    """
+
+    fitted: Array
+    selection: Scores | None
+    threshold: float
+    test: Scores
+
+    def __post_init__(self) -> None:
+        chosen = self.selection.index if self.selection is not None else np.array([], int)
+        for used, name in ((self.fitted, "fitted on"), (chosen, "chosen on")):
+            if np.intersect1d(used, self.test.index).size:
+                raise ValueError(f"trials that were {name} cannot be tested on")
+        if np.intersect1d(self.fitted, chosen).size:
+            raise ValueError("trials that were fitted on cannot choose a threshold")
+
+    @property
+    def counts(self) -> Counts:
+        """The confusion table of the test."""
+        return self.test.count(self.threshold)
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """What a protocol found: folds (holdout 1, crossfit K, one run 1 without selection)."""
+
+    folds: tuple[Fold, ...]
+
+    @property
+    def counts(self) -> Counts:
+        """The test's confusion table, over all folds."""
+        tables = [dataclasses.astuple(fold.counts) for fold in self.folds]
+        return Counts(*(sum(column) for column in zip(*tables, strict=True)))
+
+    @property
+    def independent(self) -> bool:
+        """Whether each test trial is a run of its own, judged by one attack: then counts are binomial."""
+        run = np.concatenate([fold.test.run for fold in self.folds])
+        return len(self.folds) == 1 and len(np.unique(run)) == len(run)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """How much a mechanism leaks at least, and how sure that is.
+
+    Args:
+        estimator: name of the recipe.
+        notion: the family that ``lower`` is a parameter of.
+        lower: lower bound on the parameter, ≥ 0, finite.
+        significance: error probability promised.
+        kind: what sort of promise: finite-sample, asymptotic or Bayesian.
+        upper: upper bound on what this attack can show, where the recipe has one.
+        anytime: holds at every number of trials at once.
+        warnings: sentences that must stand beside the number.
+    """
+
+    estimator: str
+    notion: Notion
+    lower: float
+    significance: float
+    kind: Kind
+    upper: float | None = None
+    anytime: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class Refused(Exception):
+    """An estimator cannot read this evidence; its text says why. Not an error: the bound is left out and said."""
+
+
+class Estimator(Protocol):
+    """Evidence → Bound."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def significance(self) -> float: ...
+
+    def lower(self, counts: Counts, notion: Notion) -> float:
+        """The bound that one threshold with these counts gives, ≥ 0."""
+        ...
+
+    def __call__(self, evidence: Evidence, notion: Notion) -> Bound:
+        """A bound on the parameter of ``notion``.
+
+        Raises:
+            Refused: when the evidence does not allow this recipe.
+        """
+        ...
+
+
+# --- what one audit found ------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """Wall-clock seconds spent in one part of an audit."""
+
+    name: str
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What an audit says of the first claim.
+
+    Args:
+        word: ``violation``: the accusing bound exceeds the claim. ``tight``: the bound is about what a perfect attack
+            on the claim would reach. ``loose``: it is well below that. ``inconclusive``: these trials could not tell.
+        reason: one sentence.
+        accusing: the only bound that can accuse: finite-sample, in the claim's own notion.
+    """
+
+    word: Literal["violation", "tight", "loose", "inconclusive"]
+    reason: str
+    accusing: Bound
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Everything that one audit found, spent and used: what tracking and report read.
+
+    Args:
+        name: readable, such as ``mst_fixed eps=1 xgboost advantage``.
+        config: the resolved configuration, nested plain dicts.
+        challenge: one sentence on the pair and the neighbouring relation.
+        claims: what the mechanism promises; the first is judged.
+        evidence: folds with selection and test scores, thresholds, counts.
+        mu_hat: plug-in point estimate Φ⁻¹(1 − fpr) − Φ⁻¹(fnr).
+        bounds: every bound that the evidence allows; the first is the one behind mu_emp, in GDP.
+        refused: estimator → why it is left out.
+        mu_implied: √(2ρ) through zCDP; None where no claim gives one.
+        mu_direct: solved from (ε, δ); None where no claim gives one.
+        expected: the bound that a perfect attack on the claim would be expected to reach with these trials.
+        verdict: what the audit says.
+        stages: seconds per stage.
+        provenance: commit, versions, seed, trials, cache hits.
+        notes: sentences that must stand beside the result.
+    """
+
+    name: str
+    config: dict[str, Any]
+    challenge: str
+    claims: tuple[Claim, ...]
+    evidence: Evidence
+    mu_hat: float
+    bounds: tuple[Bound, ...]
+    refused: dict[str, str]
+    mu_implied: float | None
+    mu_direct: float | None
+    expected: float | None
+    verdict: Verdict
+    stages: tuple[Stage, ...]
+    provenance: dict[str, str]
+    notes: tuple[str, ...] = ()

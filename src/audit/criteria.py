@@ -1,0 +1,151 @@
+"""Selection scores → threshold: from which score on the attack says "present".
+
+Every criterion looks at the same candidates, quantiles of the selection scores, and never at a test score.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from scipy.special import betainccinv
+
+from audit.core import Array, AuditError, Scores
+from audit.privacy import GDP, mu_hat
+
+Quantiles = Annotated[int, Field(ge=2)]
+Significance = Annotated[float, Field(gt=0, lt=0.5)]
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """argmax TPR − FPR: the threshold that guesses best from even odds.
+
+    Args:
+        quantiles: number of candidates.
+    """
+
+    quantiles: Quantiles = 200
+
+    def __call__(self, selection: Scores) -> float:
+        """The threshold, one of the selection scores."""
+        thresholds, fpr, fnr = sweep(selection, self.quantiles)
+        return float(thresholds[np.argmax(1 - fnr - fpr)])
+
+
+@dataclass(frozen=True)
+class MuHat:
+    """argmax Φ⁻¹(1−FPR) − Φ⁻¹(FNR): kept as published, as an ablation.
+
+    It collapses: at a rate of 0 the estimate is infinite, so one lucky selection trial wins, and the test refutes it.
+
+    Args:
+        quantiles: number of candidates.
+    """
+
+    quantiles: Quantiles = 200
+
+    def __call__(self, selection: Scores) -> float:
+        """The threshold, one of the selection scores."""
+        thresholds, fpr, fnr = sweep(selection, self.quantiles)
+        return float(thresholds[np.argmax(mu_hat(fpr, fnr))])
+
+
+@dataclass(frozen=True)
+class MuLower:
+    """argmax of the Clopper–Pearson lower bound on μ: what the selection trials prove, not what they suggest.
+
+    Args:
+        quantiles: number of candidates.
+        significance: of that bound; it steers the choice only and promises nothing.
+
+    References:
+        Annamalai, De Cristofaro 2024, arXiv:2405.10994: the lower bound is maximised on validation data.
+    """
+
+    quantiles: Quantiles = 200
+    significance: Significance = 0.1
+
+    def __call__(self, selection: Scores) -> float:
+        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves anything."""
+        thresholds, fpr, fnr = sweep(selection, self.quantiles)
+        upper = (
+            upper_rate(rate * len(side), (1 - rate) * len(side), self.significance / 2)
+            for rate, side in ((fpr, selection.absent), (fnr, selection.present))
+        )
+        lower = GDP().parameter(*upper)
+        return float(thresholds[np.argmax(np.where(lower > 0, lower, -fpr - fnr))])
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A threshold that was known before any trial was played.
+
+    Args:
+        threshold: any number; infinities say "always present" (−∞) or "never" (∞).
+    """
+
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.threshold):
+            raise ValueError("threshold must be a number, not NaN")
+
+    def __call__(self, selection: Scores) -> float:
+        """``threshold``, whatever the selection scores are."""
+        return self.threshold
+
+
+def sweep(scores: Scores, quantiles: int) -> tuple[Array, Array, Array]:
+    """FPR and FNR at thresholds spread evenly over the scores.
+
+    Args:
+        scores: of both classes.
+        quantiles: number of candidates before equal ones are merged.
+
+    Returns:
+        (thresholds, fpr, fnr), each (k,) with k ≤ quantiles: thresholds ascending and among the scores, fpr falling
+        and fnr rising.
+
+    Raises:
+        AuditError: when a class is empty or a score is NaN.
+
+    >>> bits = np.array([False, False, True, True])
+    >>> scores = Scores(np.array([0.0, 2.0, 1.0, 3.0]), bits, np.arange(4), np.arange(4))
+    >>> [column.tolist() for column in sweep(scores, 4)]
+    [[0.0, 1.0, 2.0, 3.0], [1.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.5, 0.5]]
+    """
+    ordered, absent, present = np.sort(scores.values), np.sort(scores.absent), np.sort(scores.present)
+    if not len(absent) or not len(present):
+        raise AuditError("the selection trials hold one class only, no threshold can be chosen; play more trials")
+    if np.isnan(ordered[-1]):
+        raise AuditError("the attack gave NaN scores; check its features, or choose another attacker")
+    # Scores themselves, never interpolated: between −∞ and a number there is nothing to interpolate.
+    thresholds = np.unique(ordered[np.linspace(0, len(ordered) - 1, quantiles).astype(int)])
+    fpr = 1 - np.searchsorted(absent, thresholds, side="left") / len(absent)
+    fnr = np.searchsorted(present, thresholds, side="left") / len(present)
+    return thresholds, fpr, fnr
+
+
+def upper_rate(errors: Array | float, others: Array | float, significance: float) -> Array:
+    """Largest rate at which so few ``errors`` still have probability ``significance``: one-sided Clopper–Pearson.
+
+    Args:
+        errors, others: how often the event happened and did not, ≥ 0.
+        significance: probability that the limit is below the true rate, at most.
+
+    Returns:
+        In (0, 1]; 1 where there are no trials.
+
+    References:
+        Clopper, Pearson 1934: the upper limit is a quantile of Beta(errors + 1, others).
+
+    >>> round(float(upper_rate(0, 10, 0.05)), 6), float(upper_rate(10, 0, 0.05)), float(upper_rate(0, 0, 0.05))
+    (0.258866, 1.0, 1.0)
+    """
+    errors, others = np.asarray(errors, float), np.asarray(others, float)
+    limit = betainccinv(errors + 1, np.where(others > 0, others, 1.0), significance)
+    return np.where(others > 0, limit, 1.0)

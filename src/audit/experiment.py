@@ -1,0 +1,302 @@
+"""The story of one audit, top to bottom."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from audit import privacy
+from audit.core import (
+    Attack,
+    Attacker,
+    AuditError,
+    Bound,
+    Challenge,
+    Claim,
+    Criterion,
+    Estimator,
+    Evidence,
+    Mechanism,
+    Refused,
+    Result,
+    Scores,
+    Source,
+    Stage,
+    Trials,
+    Verdict,
+)
+from audit.estimators.power import expected_bound
+from audit.game import Backend, Features, Game, Played, Tally
+from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
+
+T = TypeVar("T")
+
+
+class Protocol_(Protocol):
+    """How trials are spent; see `audit.protocols`."""
+
+    trials: int
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence: ...
+
+
+class Progress(Protocol):
+    """Shows how far a stage is: told its name and size, it returns what is called with each advance."""
+
+    def __call__(self, stage: str, total: int) -> contextlib.AbstractContextManager[Callable[[int], None]]: ...
+
+
+@contextlib.contextmanager
+def silent(stage: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress that shows nothing."""
+    yield lambda count: None
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """One audit, composed and checked, before anything is played.
+
+    Args:
+        name: readable.
+        config: the resolved configuration.
+        estimators: all that there are; the first is behind mu_emp.
+        accusing: the finite-sample one whose bound, in the first claim's notion, may accuse.
+        root: folder of everything that is kept.
+        provenance: what is known before the audit: commit, versions, …
+    """
+
+    name: str
+    config: dict[str, Any]
+    mechanism: Mechanism
+    challenge: Challenge
+    features: Features
+    attacker: Attacker
+    criterion: Criterion
+    estimators: tuple[Estimator, ...]
+    accusing: Estimator
+    protocol: Protocol_
+    backend: Backend
+    seed: int
+    root: Path
+    provenance: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def audit(plan: Plan, progress: Progress = silent) -> Result:
+    """Play, guess, count, bound, judge.
+
+    Raises:
+        AuditError: whatever a person can mend.
+    """
+    clock = Clock(progress)
+    tally = Tally()
+    game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
+    source = clock.source(lambda watch: Played(game, plan.backend, plan.root / "trials", watch, tally))
+
+    evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion))
+    with clock.stage("bounds"):
+        claims = plan.mechanism.claims
+        bounds, refused = bound_all(plan.estimators, evidence, claims)
+        implied, direct = references(claims)
+        target = target_mu(claims[0], implied)
+        expected = expect(plan.estimators[0], target, evidence)
+        verdict = judge(bounds[0], plan.accusing(evidence, claims[0].notion), claims[0], target, expected)
+    return Result(
+        name=plan.name,
+        config=plan.config,
+        challenge=describe(plan.challenge),
+        claims=claims,
+        evidence=evidence,
+        mu_hat=privacy.mu_hat(evidence.counts.fpr, evidence.counts.fnr),
+        bounds=bounds,
+        refused=refused,
+        mu_implied=implied,
+        mu_direct=direct,
+        expected=expected,
+        verdict=verdict,
+        stages=clock.stages(),
+        provenance=plan.provenance | spent(tally, plan),
+    )
+
+
+def bound_all(
+    estimators: tuple[Estimator, ...], evidence: Evidence, claims: tuple[Claim, ...]
+) -> tuple[tuple[Bound, ...], dict[str, str]]:
+    """Every estimator in GDP and in every claimed notion; and what was left out, with the reason.
+
+    Raises:
+        AuditError: when the first estimator, which is behind mu_emp, refuses the evidence.
+    """
+    notions: list[Notion] = list(dict.fromkeys([GDP(), *(claim.notion for claim in claims)]))
+    bounds, refused = [], {}
+    for estimate in estimators:
+        for notion in notions:
+            try:
+                bounds.append(estimate(evidence, notion))
+            except Refused as reason:
+                refused[f"{estimate.name} ({notion.name})"] = str(reason)
+    first = estimators[0].name
+    if not bounds or bounds[0].estimator != first:
+        raise AuditError(f"estimator={first}: {refused[f'{first} (gdp)']}")
+    return tuple(bounds), refused
+
+
+def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
+    """Implied and direct mu: √(2ρ) through zCDP, and the μ whose GDP curve passes through the claimed (ε, δ).
+
+    Reference lines: only a composition of Gaussian mechanisms is √(2ρ)-GDP.
+    """
+    by_notion = {type(claim.notion): claim for claim in reversed(claims) if not claim.numerical}
+    implied = direct = None
+    if ApproximateDP in by_notion:
+        claim = by_notion[ApproximateDP]
+        assert isinstance(claim.notion, ApproximateDP)
+        direct = privacy.direct_mu(claim.parameter, claim.notion.delta)
+    if GDP in by_notion:
+        implied = by_notion[GDP].parameter
+    elif ZCDP in by_notion:
+        implied = privacy.implied_mu(by_notion[ZCDP].parameter)
+    return implied, direct
+
+
+def target_mu(claim: Claim, implied: float | None) -> float:
+    """The μ that an audit hopes to see: the implied one, else that of the claim's point fpr = fnr."""
+    if implied is not None:
+        return implied
+    miss = 1 - privacy.guess_rate(claim.notion, claim.parameter)
+    return float(privacy.mu_hat(miss, miss))
+
+
+def expect(estimate: Estimator, mu: float, evidence: Evidence) -> float:
+    """The mu_emp that a perfect attack on a μ-GDP mechanism would be expected to reach with these trials."""
+    counts = evidence.counts
+    return expected_bound(estimate.lower, GDP(), mu, counts.fp + counts.tn, counts.fn + counts.tp)
+
+
+TIGHT, TELLING = 0.8, 0.5
+"""A bound is tight from this share of the expected one on; trials are telling from this share of the claim on."""
+
+
+def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, expected: float) -> Verdict:
+    """Compare with the claim.
+
+    Args:
+        bound: in GDP, the one behind mu_emp.
+        accusing: finite-sample, in the claim's own notion: the only one that may say ``violation``.
+        claim: the mechanism's first.
+        target: the μ that a mechanism at its claim would show to endless trials.
+        expected: what a perfect attack would be expected to show of it with these trials.
+    """
+    said = accusing.notion.label(accusing.lower)
+    if accusing.lower > claim.parameter:
+        return Verdict(
+            "violation",
+            f"It leaks more than it claims: at least {said} ({accusing.estimator}, {accusing.kind}, error probability"
+            f" {accusing.significance:g}) against {claim}.",
+            accusing,
+        )
+    if expected < TELLING * target:
+        return Verdict(
+            "inconclusive",
+            f"Too few trials to tell: even a perfect attack on a mechanism at its claim (a μ of {target:.3f}) would be"
+            f" expected to show {expected:.3f}.",
+            accusing,
+        )
+    if bound.lower >= TIGHT * expected:
+        return Verdict(
+            "tight",
+            f"No violation, and little room below the claim: mu_emp {bound.lower:.3f} is {bound.lower / expected:.0%} of the"
+            f" {expected:.3f} that a perfect attack would be expected to show with these trials.",
+            accusing,
+        )
+    return Verdict(
+        "loose",
+        f"No violation found: mu_emp {bound.lower:.3f}, where a perfect attack on a mechanism at its claim would be expected"
+        f" to show {expected:.3f}; a weak attack and a mechanism that leaks less than it claims look alike here.",
+        accusing,
+    )
+
+
+def describe(challenge: Challenge) -> str:
+    """The pair and its neighbouring relation, in one sentence."""
+    return f"{challenge} ({challenge.neighbours.replace('_', '/')} neighbours)"
+
+
+def spent(tally: Tally, plan: Plan) -> dict[str, str]:
+    """What the audit used, in words."""
+    return {
+        "trials": str(plan.protocol.trials),
+        "seed": str(plan.seed),
+        "blocks played": str(tally.played),
+        "blocks from the cache": str(tally.cached),
+    }
+
+
+class Clock:
+    """Seconds per stage, and the progress that is shown for it. Wraps what a protocol calls, so that no protocol knows."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: int = 1) -> Iterator[Callable[[int], None]]:
+        """Time a stage and show it; it is advanced to its end when it ends well."""
+        start = time.perf_counter()
+        try:
+            with self._progress(name, total) as advance:
+                yield advance
+                if total == 1:
+                    advance(1)
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def stages(self) -> tuple[Stage, ...]:
+        """In the order in which they began."""
+        return tuple(Stage(name, seconds) for name, seconds in self._seconds.items())
+
+    def source(self, make: Callable[[Callable[[int], None]], Source]) -> Source:
+        """A source whose trials are the stage "trials"."""
+        return _Watched(self, make)
+
+    def attacker(self, attacker: Attacker) -> Attacker:
+        """An attacker whose fits are the stage "attack" and whose guesses are the stage "scores"."""
+
+        def fit(trials: Trials) -> Attack:
+            with self.stage("attack"):
+                attack = attacker(trials)
+            return self._timed("scores", attack)
+
+        return fit
+
+    def criterion(self, criterion: Criterion) -> Criterion:
+        """A criterion whose choice is the stage "threshold"."""
+
+        def choose(selection: Scores) -> float:
+            with self.stage("threshold"):
+                return criterion(selection)
+
+        return choose
+
+    def _timed(self, name: str, call: Callable[[Trials], T]) -> Callable[[Trials], T]:
+        def run(trials: Trials) -> T:
+            with self.stage(name):
+                return call(trials)
+
+        return run
+
+
+class _Watched:
+    """A source whose every request is a stage with a bar."""
+
+    limit: int | None = None
+
+    def __init__(self, clock: Clock, make: Callable[[Callable[[int], None]], Source]) -> None:
+        self._clock, self._make = clock, make
+
+    def trials(self, first: int, count: int) -> Trials:
+        with self._clock.stage("trials", count) as advance:
+            return self._make(advance).trials(first, count)

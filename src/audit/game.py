@@ -1,0 +1,423 @@
+"""Where trials come from: the game is played in seeded blocks, here or on Ray, and every finished block is kept.
+
+A block is the unit of seed, of retry and of the cache. Trial i has bit i mod 2, so that any even slice of the stream is
+balanced; block b of seed s always holds the same trials, whoever plays it and in whatever order. The only door to ray.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import hashlib
+import importlib.metadata
+import inspect
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+import types
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from audit.core import Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
+
+log = logging.getLogger(__name__)
+
+Features = Callable[[Releases, Challenge], Columns]
+Watch = Callable[[int], None]
+Play = Callable[[int], Trials]
+
+
+# --- one block ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Game:
+    """Everything that decides what a trial looks like; two equal games have equal trials."""
+
+    mechanism: Mechanism
+    challenge: Challenge
+    features: Features
+    seed: int
+
+    def play(self, block: int) -> Trials:
+        """The trials of one block: half of them without the canary, half with it, alternating.
+
+        Raises:
+            AuditError: when the mechanism's rows are not numbers, or not as many as were asked for.
+        """
+        sides = [self._side(block, bit) for bit in (False, True)]
+        names = sides[0][0].names
+        if sides[1][0].names != names:
+            raise AuditError(f"{self._where(block, 0)}: the columns differ between the two data sets; they would tell all")
+        ratios = [ratio for _, ratio in sides if ratio is not None]
+        first = block * self.mechanism.block
+        index = np.arange(first, first + self.mechanism.block)
+        return Trials(
+            columns=names,
+            rows=_interleave([columns.values for columns, _ in sides]),
+            bits=index % 2 == 1,
+            index=index,
+            run=index,
+            log_ratio=_interleave(ratios) if len(ratios) == 2 else None,
+        )
+
+    def _side(self, block: int, bit: bool) -> tuple[Columns, Array | None]:
+        half = self.mechanism.block // 2
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
+        absent, present = self.challenge.data([False]), self.challenge.data([True])
+        releases = self.mechanism.release(present if bit else absent, half, rng)
+        columns = self.features(releases, self.challenge)
+        self._check(columns, half, block, bit)
+        return columns, releases.log_ratio(absent, present)
+
+    def _check(self, columns: Columns, trials: int, block: int, bit: bool) -> None:
+        values = np.asarray(columns.values)
+        if values.shape != (trials, len(columns.names)):
+            raise AuditError(
+                f"{self._where(block, int(bit))}: rows of shape {values.shape} where {(trials, len(columns.names))} was due;"
+                " the mechanism must release one row a trial, always as wide"
+            )
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            place = 2 * int(np.argmax(bad)) + int(bit)
+            raise AuditError(
+                f"{self._where(block, place)}: the released row is not finite"
+                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism"
+            )
+
+    def _where(self, block: int, place: int) -> str:
+        name = type(self.mechanism).__name__
+        return f"{name}, trial {block * self.mechanism.block + place} (seed {self.seed}, block {block})"
+
+
+def _interleave(sides: Sequence[Array]) -> Array:
+    """Two (n, …) arrays as one (2n, …): absent, present, absent, present, …"""
+    return np.stack(sides, axis=1).reshape(-1, *np.shape(sides[0])[1:])
+
+
+# --- what is played before is not played again -----------------------------------------------------------------
+
+
+def fingerprint(game: Game) -> dict[str, Any]:
+    """What a game's trials depend on: the objects, the data sets, the seed, and the source that plays them.
+
+    Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
+    """
+    pair = [game.challenge.data([bit]) for bit in (False, True)]
+    objects = (game.mechanism, game.features)
+    return {
+        "mechanism": _describe(game.mechanism),
+        "features": _describe(game.features),
+        "canaries": _digest(game.challenge.canaries),
+        "data": [_digest(data) for data in pair],
+        "seed": game.seed,
+        "source": sources([type(thing).__module__ for thing in objects] + [__name__]),
+    }
+
+
+def _describe(thing: Any) -> list[Any]:
+    fields = dataclasses.asdict(thing) if dataclasses.is_dataclass(thing) and not isinstance(thing, type) else repr(thing)
+    return [f"{type(thing).__module__}.{type(thing).__qualname__}", getattr(thing, "block", None), fields]
+
+
+def _digest(data: Any) -> str:
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        return _digest([_digest(getattr(data, field.name)) for field in dataclasses.fields(data)])
+    if isinstance(data, np.ndarray):
+        return hashlib.sha256(repr((data.shape, data.dtype)).encode() + data.tobytes()).hexdigest()
+    return hashlib.sha256(repr(data).encode()).hexdigest()
+
+
+def sources(modules: Sequence[str]) -> dict[str, str]:
+    """Module → digest of its text, for the modules and all of their own package that they use; other packages → version.
+
+    Args:
+        modules: names of imported modules.
+    """
+    found: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        module = sys.modules.get(name)
+        if name in found or module is None:
+            continue
+        try:
+            found[name] = hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
+        except (OSError, TypeError):  # built in, or typed at a prompt: no text to tell versions apart by
+            found[name] = "no source"
+        waiting += [used for used in _used_by(module) if used.split(".")[0] == name.split(".")[0]]
+    heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
+    return found | {name: importlib.metadata.version(name) for name in sorted(heavy)}
+
+
+def _used_by(module: types.ModuleType) -> set[str]:
+    """Names of the modules whose objects stand in a module's namespace."""
+    values = list(vars(module).values())
+    named = {v.__name__ for v in values if isinstance(v, types.ModuleType)}
+    return named | {v.__module__ for v in values if isinstance(getattr(v, "__module__", None), str)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cache:
+    """Finished blocks of one game, a file each, under ``root/<hash>``."""
+
+    root: Path
+    game: Game
+
+    def __post_init__(self) -> None:
+        about = json.dumps(fingerprint(self.game), sort_keys=True, default=repr)
+        object.__setattr__(self, "folder", self.root / hashlib.sha256(about.encode()).hexdigest()[:16])
+        object.__setattr__(self, "_about", about)
+
+    folder: Path = dataclasses.field(init=False)
+    _about: str = dataclasses.field(init=False, repr=False)
+
+    def path(self, block: int) -> Path:
+        """Where a block is kept."""
+        return self.folder / f"{block:08d}.npz"
+
+    def load(self, block: int) -> Trials | None:
+        """A kept block, or None: never played, or its file is damaged (which is said)."""
+        path = self.path(block)
+        if not path.exists():
+            return None
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
+                arrays = {name: kept[name] for name in kept.files}
+            return Trials(columns=tuple(map(str, arrays.pop("columns"))), **arrays)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            log.warning("block %d was damaged (%s) and is played again: %s", block, type(error).__name__, path)
+            return None
+
+    def save(self, block: int, trials: Trials) -> None:
+        """Write a block aside, then rename it: a file is whole or not there.
+
+        Raises:
+            AuditError: when the folder cannot be written or is full.
+        """
+        arrays = {f: getattr(trials, f) for f in ("rows", "bits", "index", "run", "spent", "log_ratio")}
+        kept = {name: array for name, array in arrays.items() if array is not None}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write("about.json", lambda file: file.write(self._about.encode()))
+            columns = np.array(trials.columns, dtype=str)
+            self._write(self.path(block).name, lambda file: np.savez(file, columns=columns, **kept))
+        except OSError as error:
+            raise AuditError(
+                f"cannot keep trials in {self.folder} ({error.strerror or error}); free some room, or set root= to a folder"
+                " that can be written"
+            ) from error
+
+    def _write(self, name: str, write: Callable[[Any], Any]) -> None:
+        handle, aside = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                write(file)
+            os.replace(aside, self.folder / name)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+
+
+# --- the stream ---------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Tally:
+    """How many blocks were played, found in the cache, or found damaged there."""
+
+    played: int = 0
+    cached: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """An endless stream of trials, played where they are not cached yet.
+
+    Args:
+        game: what is played.
+        backend: who plays.
+        root: folder of the cache.
+        watch: told the number of trials whenever some have arrived.
+    """
+
+    game: Game
+    backend: Backend
+    root: Path
+    watch: Watch = lambda count: None
+    tally: Tally = dataclasses.field(default_factory=Tally)
+    limit: None = None
+
+    def trials(self, first: int, count: int) -> Trials:
+        """Trials ``first`` … ``first + count − 1``; each is played once, then kept.
+
+        Raises:
+            AuditError: see `Game.play` and `Cache.save`.
+        """
+        size = self.game.mechanism.block
+        blocks = range(first // size, -(-(first + count) // size))
+        parts = dict(self._blocks(blocks))
+        start = first - blocks.start * size
+        return Trials.concatenate([parts[b] for b in blocks])[start : start + count]
+
+    def _blocks(self, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        cache = Cache(self.root, self.game)
+        missing = []
+        for block in blocks:
+            kept = cache.load(block)
+            if kept is None:
+                missing.append(block)
+                continue
+            self.tally.cached += 1
+            self.watch(len(kept))
+            yield block, kept
+        for block, trials in self.backend.run(self.game.play, missing):
+            cache.save(block, trials)
+            self.tally.played += 1
+            self.watch(len(trials))
+            yield block, trials
+
+
+# --- who plays ------------------------------------------------------------------------------------------------------
+
+
+class Backend(Protocol):
+    """Plays blocks, in any order."""
+
+    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]: ...
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One block after the other, in this process."""
+
+    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        for block in blocks:
+            yield block, play(block)
+
+
+@dataclass(frozen=True)
+class Ray:
+    """Blocks as Ray tasks, on this machine or on a cluster.
+
+    Args:
+        workers: how many play at once; None: one a core.
+        address: of a running cluster (``auto``, ``host:port``, ``ray://…``); None starts Ray on this machine.
+        task_seconds: tasks are whole numbers of blocks that take about so long.
+    """
+
+    workers: Annotated[int, Field(ge=1)] | None = None
+    address: str | None = None
+    task_seconds: Annotated[float, Field(gt=0)] = 1.0
+
+    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        """Blocks as they finish; at most two tasks a worker are under way, so that little waits in memory."""
+        if not blocks:
+            return
+        ray = self._start()
+        task = ray.remote(_play_all)
+        play = ray.put(play)
+        waiting, under_way, size = collections.deque(blocks), {}, 1
+        slots = 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
+        try:
+            while waiting or under_way:
+                while waiting and len(under_way) < slots:
+                    batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+                    under_way[task.remote(play, batch)] = batch
+                done, _ = ray.wait(list(under_way), num_returns=1)
+                seconds, played = _take(ray, done[0])
+                size = max(1, int(self.task_seconds * len(under_way.pop(done[0])) / max(seconds, 1e-3)))
+                yield from played
+        finally:
+            for left in under_way:
+                ray.cancel(left, force=False)
+
+    def _start(self) -> Any:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        import ray
+
+        if not ray.is_initialized():
+            log.info("starting Ray%s", f" at {self.address}" if self.address else "")
+            environment = WORKER_ENV | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+            quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "runtime_env": {"env_vars": environment}}
+            try:
+                if self.address:
+                    ray.init(address=self.address, **quiet)
+                else:
+                    ray.init(
+                        address="local",
+                        num_cpus=self.workers or os.cpu_count(),
+                        include_dashboard=False,
+                        object_store_memory=200 * 2**20,
+                        **quiet,
+                    )
+            except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+                where = self.address or "this machine"
+                raise AuditError(
+                    f"backend=ray: Ray does not start on {where} ({str(error).splitlines()[0]}); use backend=serial"
+                ) from error
+        return ray
+
+
+WORKER_ENV = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_ENABLE_X64": "1",
+    "JAX_ENABLE_COMPILATION_CACHE": "false",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+"""One thread a worker: the cores are shared out by blocks already."""
+
+
+def _play_all(play: Play, blocks: Sequence[int]) -> tuple[float, list[tuple[int, Trials]]]:
+    start = time.perf_counter()
+    played = [(block, play(block)) for block in blocks]
+    return time.perf_counter() - start, played
+
+
+def _take(ray: Any, reference: Any) -> tuple[float, list[tuple[int, Trials]]]:
+    try:
+        seconds, played = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, AuditError) else error from None
+    return seconds, played
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Serial where that finishes sooner, else Ray: decided by the clock, after two blocks.
+
+    Args:
+        workers: as in `Ray`.
+        startup: seconds that Ray takes to start.
+    """
+
+    workers: Annotated[int, Field(ge=1)] | None = None
+    startup: Annotated[float, Field(ge=0)] = 10.0
+
+    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        seconds: list[float] = []
+        for block in blocks[:2]:
+            start = time.perf_counter()
+            yield block, play(block)
+            seconds.append(time.perf_counter() - start)
+        if len(blocks) > 2:
+            yield from self._choose(seconds, len(blocks) - 2).run(play, blocks[2:])
+
+    def _choose(self, seconds: Sequence[float], left: int) -> Backend:
+        """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
+        workers = self.workers or os.cpu_count() or 1
+        alone = left * seconds[1]
+        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + alone / workers
+        chosen = "serial" if alone <= shared else "ray"
+        log.info("backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)", chosen, alone, workers, shared)
+        return Serial() if alone <= shared else Ray(workers=self.workers)

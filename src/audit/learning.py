@@ -1,0 +1,69 @@
+"""Fit and predict: the classifiers that attackers use. The only door to scikit-learn and xgboost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from audit.core import Array
+
+Predict = Callable[[Array], Array]
+
+
+def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:
+    """Fit a classifier and return rows (n, k) → log-odds or probability (n,) that a bit is 1.
+
+    Args:
+        make: builds an unfitted classifier with scikit-learn's ``fit`` and ``predict_proba`` or ``decision_function``.
+        rows: (n, k) features.
+        bits: (n,) labels.
+    """
+    model = make().fit(rows, bits)
+    if hasattr(model, "decision_function"):
+        return lambda unseen: model.decision_function(unseen)  # type: ignore[no-any-return]
+    return lambda unseen: model.predict_proba(unseen)[:, 1]  # type: ignore[no-any-return]
+
+
+def logistic(strength: float) -> Any:
+    """Standardised columns, then logistic regression with an L2 penalty of inverse strength ``strength``."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=1000))
+
+
+def gradient_boosting(**settings: Any) -> Any:
+    """scikit-learn's gradient-boosted trees."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    return GradientBoostingClassifier(**settings)
+
+
+def random_forest(**settings: Any) -> Any:
+    """scikit-learn's random forest, on all cores: a fitted forest is the same however many grow it."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_jobs=-1, **settings)
+
+
+def xgboost(**settings: Any) -> Any:
+    """XGBoost's trees; its raw margin is the score, since a probability loses its tails to rounding."""
+    from xgboost import XGBClassifier
+
+    return _Margin(functools.partial(XGBClassifier, tree_method="hist", n_jobs=-1, **settings))
+
+
+class _Margin:
+    """An XGBoost classifier that answers with its margin."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._model = make()
+
+    def fit(self, rows: Array, bits: Array) -> _Margin:
+        self._model.fit(rows, bits)
+        return self
+
+    def decision_function(self, rows: Array) -> Any:
+        return self._model.predict(rows, output_margin=True)

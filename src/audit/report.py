@@ -1,0 +1,818 @@
+"""What an audit shows: figures, tables for the terminal, and one self-contained page.
+
+A result goes in; nothing here computes a bound or judges. Figures are drawn in named colours (`PALETTE`), which the
+page replaces by CSS variables, so that one drawing serves light and dark.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from audit.core import Array, Bound, Fold, Result, Scores
+from audit.criteria import sweep, upper_rate
+from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+    from rich.table import Table as RichTable
+
+PALETTE = {  # Okabe and Ito's colours, which colour-blind people tell apart: light, dark
+    "ink": ("#1a1a1b", "#ececee"),
+    "muted": ("#5d5d66", "#a9a9b3"),
+    "grid": ("#e3e3e8", "#3a3a42"),
+    "paper": ("#fefefe", "#17171b"),
+    "measured": ("#d55e00", "#ff8f4a"),
+    "implied": ("#0072b2", "#5bb8f0"),
+    "direct": ("#009e73", "#35d0a2"),
+    "zcdp": ("#b8860b", "#f0c04a"),
+    "approximate": ("#a8437f", "#ea9bc8"),
+    "numerical": ("#3f51a3", "#a3b1f5"),
+}
+Points = tuple[list[str], list[list[str]]]  # header and rows of the table behind a figure
+INK = {role: light for role, (light, _) in PALETTE.items()}
+FRAME = 6.4  # inches of a figure's width: 461 units, so that 10 units of text are 14 px at 640 px and 8 px on a phone
+CORNER = 10  # a threshold chosen by this few selection errors is chosen by luck
+
+
+# --- words and numbers ------------------------------------------------------------------------------------------------
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """``value`` for people: a fixed number of decimals, and words for what has none.
+
+    >>> number(0.40351), number(None), number(math.inf), number(-math.inf), number(math.nan)
+    ('0.4035', '–', '∞', '−∞', 'undefined')
+    """
+    if value is None:
+        return "–"
+    if math.isnan(value):
+        return "undefined"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return f"{value:.{digits}f}"
+
+
+def percent(value: float) -> str:
+    """A share in per cent, without needless zeros.
+
+    >>> percent(0.1), percent(0.01), percent(0.005)
+    ('10 %', '1 %', '0.5 %')
+    """
+    return f"{100 * value:.4g} %"
+
+
+def tightness(result: Result) -> float | None:
+    """mu_emp / implied mu; None where there is nothing to divide by."""
+    implied = result.mu_implied
+    return result.bounds[0].lower / implied if implied and math.isfinite(implied) else None
+
+
+def bound_rows(result: Result) -> list[tuple[str, str, str, str]]:
+    """The bounds in words, one a row: recipe, lower bound, error probability, kind. mu_emp comes first."""
+
+    def row(bound: Bound, role: str) -> tuple[str, str, str, str]:
+        told = f"{role} ({bound.estimator})" if role else bound.estimator
+        value = bound.notion.label(bound.lower)
+        return told, value, percent(bound.significance), bound.kind + (", anytime" if bound.anytime else "")
+
+    named = [row(bound, "" if place else "mu_emp") for place, bound in enumerate(result.bounds)]
+    return [*named, row(result.verdict.accusing, "accusing")]
+
+
+def claim_words(result: Result) -> list[str]:
+    """The claims in words; the first one says that it is the one that is judged."""
+    return [str(claim) + ("" if place else " (judged)") for place, claim in enumerate(result.claims)]
+
+
+def why_collapsed(result: Result) -> str | None:
+    """Why a threshold that looked good on the selection trials shows nothing on the test trials, where that is so.
+
+    Near a corner μ̂ is the difference of two far quantiles: a handful of errors decides it.
+    """
+    fold = result.evidence.folds[0]
+    if fold.selection is None:
+        return None
+    chosen = fold.selection.count(fold.threshold)
+    promised = float(mu_hat(chosen.fpr, chosen.fnr))
+    kept = result.bounds[0].lower
+    if min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER or not promised > 0 or kept > promised / 2:
+        return None
+    return (
+        f"The threshold lies in a corner: of the selection trials it calls {chosen.fp} of {chosen.fp + chosen.tn} "
+        f"absent and {chosen.tp} of {chosen.fn + chosen.tp} present ones present. There mu_hat is a difference of two "
+        f"far quantiles, which a handful of trials decides, so a lucky one wins: it is {number(promised, 3)} on the "
+        f"selection trials, {number(result.mu_hat, 3)} on the test trials, with a bound of {kept:.3f}."
+    )
+
+
+def remarks(result: Result) -> list[str]:
+    """Every sentence that must stand beside the numbers, once each."""
+    warnings = [warning for bound in result.bounds for warning in bound.warnings]
+    refused = [f"Left out: {name}: {reason}" for name, reason in result.refused.items()]
+    collapsed = why_collapsed(result)
+    return list(dict.fromkeys([*([collapsed] if collapsed else []), *result.notes, *warnings, *refused]))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names without the words that all of them share; all that is left of one name alone is itself.
+
+    >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"]), distinct(["mst eps=1"])
+    (['eps=1', 'eps=2'], ['mst eps=1'])
+    """
+    split = [name.split() for name in names]
+    shared = set.intersection(*map(set, split)) if len(set(names)) > 1 else set()
+    short = [" ".join(word for word in words if word not in shared) for words in split]
+    return [kept or name for kept, name in zip(short, names, strict=True)]
+
+
+# --- curves -----------------------------------------------------------------------------------------------------------
+
+
+def tradeoff(scores: Scores) -> tuple[Array, Array]:
+    """The empirical tradeoff curve: (FPR, FNR) at every threshold.
+
+    Args:
+        scores: of both classes.
+
+    Returns:
+        (alpha, beta), each (k + 1,) for k different scores: alpha from 0 to 1, beta from 1 to 0.
+
+    >>> bits = np.array([False, False, True, True])
+    >>> [c.tolist() for c in tradeoff(Scores(np.array([0.0, 2.0, 1.0, 3.0]), bits, np.arange(4), np.arange(4)))]
+    [[0.0, 0.0, 0.5, 0.5, 1.0], [1.0, 0.5, 0.5, 0.0, 0.0]]
+    """
+    absent, present = np.sort(scores.absent), np.sort(scores.present)
+    thresholds = np.append(np.unique(scores.values), np.inf)[::-1]
+    alpha = 1 - np.searchsorted(absent, thresholds, side="left") / max(len(absent), 1)
+    beta = np.searchsorted(present, thresholds, side="left") / max(len(present), 1)
+    # A score of ∞ is ≥ every threshold: "never present" is no threshold then, but it is a test all the same.
+    alpha[0], beta[0] = 0.0, 1.0
+    return alpha, beta
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """A curve that no attack on a mechanism that keeps it can come below."""
+
+    label: str
+    role: str
+    notion: Notion
+    parameter: float
+    dash: tuple[float, ...] = ()
+
+    def curve(self) -> tuple[Array, Array]:
+        """(alpha, beta), each (k,), from alpha = 0 to 1, kinks included."""
+        grid = np.concatenate([[0.0, 1.0], ndtr(np.linspace(-7, 7, 141)), self.notion.kinks(self.parameter)])
+        alpha = np.unique(np.clip(grid, 0, 1))
+        return alpha, np.asarray(self.notion.beta(alpha, self.parameter))
+
+
+def frontiers(result: Result) -> list[Frontier]:
+    """Implied and direct GDP, then every claim that is neither."""
+    found = []
+    for name, value, dash in (("implied", result.mu_implied, ()), ("direct", result.mu_direct, (7.0, 2.0))):
+        if value is not None:
+            found.append(Frontier(f"{name} μ: {GDP().label(value)}", name, GDP(), value, dash))
+    for place, claim in enumerate(result.claims):
+        if isinstance(claim.notion, GDP) and not claim.numerical and claim.parameter == result.mu_implied:
+            told = "implied μ" if place else "implied μ, the claim"
+            found[0] = Frontier(f"{told}: {claim}", "implied", GDP(), claim.parameter)
+            continue
+        role, dash = ("numerical", (3.0, 3.0)) if claim.numerical else (claim.notion.name, (9.0, 2.0, 2.0, 2.0))
+        label = claim.notion.label(claim.parameter)
+        told = f"numerical: {label}" if claim.numerical else f"claim: {label}" if place == 0 else label
+        found.append(Frontier(told, role if role in INK else "implied", claim.notion, claim.parameter, dash))
+    return found
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def tradeoff_figure(result: Result) -> Figure:
+    """What was measured over what is claimed: FNR against FPR, and the region that the judged claim forbids."""
+    figure = _figure(result.name, FRAME, 6.4)
+    (ax,) = _axes(figure, 1)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_xlabel("α: false positive rate (absent called present)")
+    ax.set_ylabel("β: false negative rate (present called absent)")
+    _forbidden(ax, result)
+    ax.plot([0, 1], [1, 0], color=INK["muted"], lw=1)
+    ends = np.array([0.0, 1.0])
+    told: list[tuple[str, str, Array, Array]] = [("random guessing", "muted", ends, 1 - ends)]
+    for frontier in frontiers(result):
+        alpha, beta = frontier.curve()
+        ax.plot(alpha, beta, color=INK[frontier.role], lw=1.5, ls=(0, frontier.dash) if frontier.dash else "-")
+        told.append((frontier.label, frontier.role, alpha, beta))
+    for fold in result.evidence.folds:
+        alpha, beta = tradeoff(fold.test)
+        ax.plot(alpha, beta, color=INK["measured"], lw=2)
+    told.append(("measured on test trials", "measured", alpha, beta))
+    _fan_of_labels(ax, told)
+    _operating_point(ax, result, 0.96 - 0.06 * len(told))
+    return figure
+
+
+def _forbidden(ax: Axes, result: Result) -> None:
+    claim = result.claims[0]
+    alpha, beta = Frontier("", "", claim.notion, claim.parameter).curve()
+    ax.fill_between(alpha, 0, beta, color=INK["implied"], alpha=0.09, lw=0)
+    if 1 - guess_rate(claim.notion, claim.parameter) > 0.1:
+        ax.text(0.03, 0.03, "the claim forbids\nwhat is down here", color=INK["muted"], va="bottom")
+
+
+def _fan_of_labels(ax: Axes, told: Sequence[tuple[str, str, Array, Array]]) -> None:
+    """Labels in the empty half above random guessing, each with a leader to its curve."""
+    for place, (label, role, alpha, beta) in enumerate(told):
+        y = 0.93 - 0.06 * place
+        x = float(np.interp(-y, -beta, alpha))
+        ax.plot([x, 0.985], [y, y], color=INK[role], lw=0.5, alpha=0.55)
+        ax.plot(x, y, "o", ms=4, color=INK[role])
+        ax.text(0.985, y, label, color=INK[role], ha="right", va="center", bbox=_box())
+
+
+def _operating_point(ax: Axes, result: Result, y: float) -> None:
+    """The chosen threshold on the test trials, in the rectangle that Clopper and Pearson allow it."""
+    from matplotlib.patches import Rectangle
+
+    counts, significance = result.evidence.counts, result.bounds[0].significance
+    if math.isnan(counts.fpr) or math.isnan(counts.fnr):
+        return
+    label = "chosen threshold"
+    if result.evidence.independent:
+        left, right = _interval(counts.fp, counts.tn, significance)
+        low, high = _interval(counts.fn, counts.tp, significance)
+        ax.add_patch(Rectangle((left, low), right - left, high - low, fill=False, ec=INK["ink"], lw=1.2, zorder=4))
+        label += f"\nin its {percent(significance)} Clopper–Pearson box"
+    ax.plot(counts.fpr, counts.fnr, "o", ms=6, mfc=INK["measured"], mec=INK["ink"], zorder=5)
+    arrow = {"arrowstyle": "-", "color": INK["ink"], "lw": 0.7, "shrinkB": 4}
+    at = (counts.fpr, counts.fnr)
+    ax.annotate(label, at, (0.985, y), ha="right", va="top", color=INK["ink"], arrowprops=arrow, bbox=_box())
+
+
+def _interval(errors: int, others: int, significance: float) -> tuple[float, float]:
+    """Both one-sided limits of a rate, each at half the significance."""
+    low, high = upper_rate(others, errors, significance / 2), upper_rate(errors, others, significance / 2)
+    return 1 - float(low), float(high)
+
+
+def threshold_figure(result: Result) -> Figure | None:
+    """fpr, fnr and advantage on the selection trials against the threshold; None where nothing was chosen on data.
+
+    Where the criterion looked at μ, mu_hat on selection and on test trials stands below.
+    """
+    fold = result.evidence.folds[0]
+    if fold.selection is None or not len(fold.selection.absent) or not len(fold.selection.present):
+        return None
+    thresholds, fpr, fnr = sweep(fold.selection, 400)
+    seen = np.isfinite(thresholds)
+    if not seen.any():
+        return None
+    thresholds, fpr, fnr = thresholds[seen], fpr[seen], fnr[seen]
+    with_mu = _chooses_by_mu(result)
+    more = f", fold 1 of {len(result.evidence.folds)}" if len(result.evidence.folds) > 1 else ""
+    figure = _figure(result.name + more, FRAME, 6.4 if with_mu else 4.4)
+    axes = _axes(figure, 2 if with_mu else 1)
+    _rates(axes[0], thresholds, fpr, fnr)
+    if with_mu:
+        _mu_panel(axes[1], result, fold, thresholds, mu_hat(fpr, fnr))
+    span = thresholds[[len(thresholds) // 200, -1 - len(thresholds) // 200]]
+    reach = np.append(span, fold.threshold) if math.isfinite(fold.threshold) else span
+    pad = 0.03 * (np.ptp(reach) or 1)
+    axes[0].set_xlim(reach.min() - pad, reach.max() + pad)
+    axes[-1].set_xlabel("threshold: scores from here on are called present")
+    _mark_choice(axes, fold)
+    return figure
+
+
+def _chooses_by_mu(result: Result) -> bool:
+    told = re.sub("[^a-z]", "", str(result.config.get("criterion", "")).lower())
+    return "muhat" in told or "mulower" in told
+
+
+def _rates(ax: Axes, thresholds: Array, fpr: Array, fnr: Array) -> None:
+    advantage = 1 - fpr - fnr
+    for values, role, dash in ((fpr, "implied", (7, 2)), (fnr, "approximate", (2, 2)), (advantage, "measured", ())):
+        ax.plot(thresholds, values, color=INK[role], lw=2, ls=(0, dash) if dash else "-")
+    ax.set(ylim=(min(-0.02, float(advantage.min()) - 0.02), 1.04), ylabel="share of selection trials")
+
+    def label(name: str, role: str, place: int, y: float, dx: int, ha: str) -> None:
+        where = (thresholds[place], y)
+        ax.annotate(name, where, (dx, 0), textcoords="offset points", color=INK[role], ha=ha, va="center")
+
+    label("fpr", "implied", int(np.argmin(np.abs(fpr - 0.75))), 0.75, 9, "left")
+    label("fnr", "approximate", int(np.argmin(np.abs(fnr - 0.88))), 0.88, -9, "right")
+    top = int(np.argmax(advantage))
+    room = 11 if advantage[top] < 0.9 else -14
+    ax.annotate("advantage", (thresholds[top], advantage[top]), (0, room), textcoords="offset points",
+                color=INK["measured"], ha="center", va="center", bbox=_box())  # fmt: skip
+
+
+def _mu_panel(ax: Axes, result: Result, fold: Fold, thresholds: Array, selected: Array) -> None:
+    absent, present = np.sort(fold.test.absent), np.sort(fold.test.present)
+    fpr = 1 - np.searchsorted(absent, thresholds, side="left") / max(len(absent), 1)
+    fnr = np.searchsorted(present, thresholds, side="left") / max(len(present), 1)
+    tested = mu_hat(fpr, fnr)
+    finite = np.concatenate([selected[np.isfinite(selected)], tested[np.isfinite(tested)], [0.0]])
+    low, high = float(finite.min()), float(finite.max())
+    if result.mu_implied is not None and math.isfinite(result.mu_implied):
+        high = max(high, result.mu_implied)
+        ax.axhline(result.mu_implied, color=INK["implied"], lw=1.2)
+        ax.annotate("implied μ", (1, result.mu_implied), (5, 0), xycoords=ax.get_yaxis_transform(), va="center",
+                    textcoords="offset points", color=INK["implied"])  # fmt: skip
+    pad = 0.14 * (high - low or 1)
+    ax.set(ylim=(low - pad, high + 2 * pad), ylabel="mu_hat")
+    endless = thresholds[np.isposinf(selected)]
+    if len(endless):
+        ax.plot(endless, np.full(len(endless), high + 0.8 * pad), "^", ms=6, color=INK["measured"])
+        ax.annotate("∞", (endless[0], high + 0.8 * pad), (0, -13), textcoords="offset points", color=INK["measured"],
+                    ha="center")  # fmt: skip
+    ax.plot(thresholds, _finite(selected), color=INK["measured"], lw=2)
+    ax.plot(thresholds, _finite(tested), color=INK["muted"], lw=1.4, ls=(0, (4, 2)))
+    told = (("on selection trials", "measured", 0.02), ("on test trials (dashed)", "muted", 0.98))
+    for text, role, x in told:
+        ha = "left" if x < 0.5 else "right"
+        ax.text(x, 0.97, text, color=INK[role], transform=ax.transAxes, va="top", ha=ha, bbox=_box())
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _mark_choice(axes: Sequence[Axes], fold: Fold) -> None:
+    if not math.isfinite(fold.threshold):
+        told = f"threshold {number(fold.threshold)}: outside the scores"
+        axes[0].text(0.5, 0.5, told, transform=axes[0].transAxes, ha="center", color=INK["ink"], bbox=_box())
+        return
+    for ax in axes:
+        ax.axvline(fold.threshold, color=INK["ink"], lw=1.2)
+    left, right = axes[0].get_xlim()
+    near = (fold.threshold - left) / (right - left)
+    ha = "left" if near < 0.25 else "right" if near > 0.75 else "center"
+    told, top = f"chosen: {fold.threshold:.4g}", axes[0].get_xaxis_transform()
+    axes[0].annotate(told, (fold.threshold, 1), (0, 4), xycoords=top, textcoords="offset points", ha=ha, va="bottom",
+                     color=INK["ink"])  # fmt: skip
+
+
+def eps_figure(results: Sequence[Result]) -> Figure | None:
+    """mu_emp against ε, a line per kind of audit, with the implied and the direct μ; None for fewer than two ε."""
+    placed = [(claimed_eps(result), result) for result in results]
+    known = sorted(((eps, result) for eps, result in placed if eps is not None), key=lambda pair: pair[0])
+    if len({eps for eps, _ in known}) < 2:
+        return None
+    figure = _figure("mu_emp against eps", FRAME, 5.0)
+    (ax,) = _axes(figure, 1)
+    ax.set_xlabel("eps (claimed)")
+    if len({eps for eps, _ in known}) <= 8:
+        ax.set_xticks(sorted({eps for eps, _ in known}), [f"{eps:g}" for eps in sorted({eps for eps, _ in known})])
+    ax.set_ylabel("μ")
+    ends = _reference_lines(ax, known)
+    names = [re.sub(r"\beps=\S+\s*", "", result.name).strip() for _, result in known]
+    short = dict(zip(names, distinct(names), strict=True))
+    roles, marks = ("measured", "approximate", "zcdp", "numerical", "ink", "muted"), "osD^vPX"
+    for place, name in enumerate(dict.fromkeys(names)):
+        points = [(eps, result.bounds[0].lower) for (eps, result), n in zip(known, names, strict=True) if n == name]
+        eps, lower = zip(*points, strict=True)
+        color = INK[roles[place % len(roles)]]
+        ax.plot(eps, lower, marker=marks[place % len(marks)], color=color, lw=1.8, ms=6)
+        ends.append((lower[-1], f"mu_emp {short[name]}", color))
+    ax.set_ylim(bottom=min(0, ax.get_ylim()[0]))
+    _end_labels(ax, known[-1][0], ends)
+    return figure
+
+
+def claimed_eps(result: Result) -> float | None:
+    """ε of the (ε, δ) claim; None where there is none."""
+    found = (c.parameter for c in result.claims if isinstance(c.notion, ApproximateDP) and not c.numerical)
+    return next(found, None)
+
+
+def _reference_lines(ax: Axes, known: Sequence[tuple[float, Result]]) -> list[tuple[float, str, str]]:
+    """Implied and direct μ; returns the end of each line: value, label, colour."""
+    ends = []
+    for name, dash in (("implied", ()), ("direct", (7, 2))):
+        valued = ((eps, getattr(result, f"mu_{name}")) for eps, result in known)
+        points = {eps: value for eps, value in valued if value is not None}
+        if points:
+            style: Any = (0, dash) if dash else "-"
+            ax.plot(list(points), list(points.values()), color=INK[name], lw=1.5, ls=style)
+            ends.append((list(points.values())[-1], f"{name} μ", INK[name]))
+    return ends
+
+
+def _end_labels(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:
+    """A label at the right end of each line, pushed apart until none touches another."""
+    low, high = ax.get_ylim()
+    gap = 0.055 * (high - low)
+    places: list[float] = []
+    ordered = sorted(ends, key=lambda end: end[0])
+    for value, _, _ in ordered:
+        places.append(max(value, places[-1] + gap) if places else value)
+    shift = (places[-1] - ordered[-1][0]) / 2  # half of the push goes down
+    for (value, text, color), y in zip(ordered, places, strict=True):
+        arrow = {"arrowstyle": "-", "color": color, "lw": 0.5}
+        rise = (y - shift - value) / (high - low) * _height(ax)
+        ax.annotate(text, (x, value), (12, rise), textcoords="offset points", color=color, va="center",
+                    arrowprops=arrow, annotation_clip=False)  # fmt: skip
+
+
+def _height(ax: Axes) -> float:
+    figure = ax.figure
+    return float(ax.get_position().height * figure.get_figheight() * 72)  # type: ignore[union-attr]
+
+
+def bar_figure(results: Sequence[Result]) -> Figure | None:
+    """A bar a result, as long as mu_emp, with mu_hat, the implied μ and what a perfect attack is expected to get."""
+    if len(results) < 2:
+        return None
+    figure = _figure("mu_emp of each audit", FRAME, 1.5 + 0.36 * len(results))
+    (ax,) = _axes(figure, 1)
+    rows = np.arange(len(results))[::-1]
+    lower = [result.bounds[0].lower for result in results]
+    bars = ax.barh(rows, lower, height=0.62, color=INK["measured"], label="mu_emp")
+    hats = [result.mu_hat if math.isfinite(result.mu_hat) else math.nan for result in results]
+    ax.plot(hats, rows, "o", ms=6, mfc=INK["paper"], mec=INK["ink"], label="mu_hat", zorder=4)
+    ticks = (("implied μ", "implied", "mu_implied"), ("perfect attack, expected", "direct", "expected"))
+    for label, role, field in ticks:
+        values = [getattr(result, field) for result in results]
+        shown = [math.nan if v is None or math.isinf(v) else v for v in values]
+        ax.plot(shown, rows, "|", ms=17, mew=2.2, color=INK[role], label=label, zorder=3)
+    ax.set_yticks(rows, [textwrap.fill(name, 30) for name in distinct([result.name for result in results])])
+    ax.set(xlabel="μ", xlim=(min(0, *lower), None))
+    ax.grid(axis="y", visible=False)
+    for row, value in zip(rows, lower, strict=True):
+        ax.text(1.01, row, f"{value:.3f}", va="center", color=INK["measured"], transform=ax.get_yaxis_transform())
+    handles: list[Any] = [bars, *ax.lines]
+    labels = [str(handle.get_label()) for handle in handles]
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK["ink"])
+    return figure
+
+
+def _box() -> dict[str, Any]:
+    """What keeps a label readable over lines."""
+    return {"facecolor": INK["paper"], "edgecolor": "none", "pad": 1.5}
+
+
+def _figure(title: str, width: float, height: float) -> Figure:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams["svg.hashsalt"] = "audit"  # the same figure is the same file
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor=INK["paper"])
+    wrapped = textwrap.fill(title, 62)
+    figure.suptitle(wrapped, fontsize=11, color=INK["ink"], x=0.02, ha="left", fontweight="bold")
+    return figure
+
+
+def _axes(figure: Figure, rows: int) -> list[Axes]:
+    axes = list(np.atleast_1d(figure.subplots(rows, 1, sharex=True)))
+    for ax in axes:
+        ax.set_facecolor(INK["paper"])
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[["left", "bottom"]].set_color(INK["muted"])
+        ax.tick_params(colors=INK["muted"], labelcolor=INK["ink"], labelsize=10)
+        ax.grid(color=INK["grid"], lw=0.8)
+        ax.set_axisbelow(True)
+        for label in (ax.xaxis.label, ax.yaxis.label):
+            label.set(color=INK["ink"], fontsize=10)
+    return axes
+
+
+def svg(figure: Figure, name: str, alt: str) -> str:
+    """``figure`` as an element of a page: colours are CSS variables, ids its own, and ``alt`` tells what it shows."""
+    import html
+
+    import matplotlib
+
+    out = StringIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    drawn = out.getvalue()
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL)
+    drawn = re.sub(r'(id="|url\(#|href="#)', rf"\1{name}-", drawn)
+    for role, color in INK.items():
+        drawn = drawn.replace(color, f"var(--{role})")
+    size = re.search(r'viewBox="[^"]*"', drawn)
+    assert size is not None
+    head = f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" {size[0]} role="img"'
+    return f'{head} aria-label="{html.escape(alt)}">' + drawn[drawn.index(">") + 1 :]
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------------
+
+COLOURS = {"violation": "bold red", "tight": "bold green", "loose": "bold yellow", "inconclusive": "bold magenta"}
+
+
+def table(result: Result) -> RenderableType:
+    """What the terminal shows at the end of an audit."""
+    from rich.console import Group
+    from rich.text import Text
+
+    verdict = Text.assemble((result.verdict.word, COLOURS[result.verdict.word]), "  ", result.verdict.reason)
+    spent = " · ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in result.stages)
+    total = sum(stage.seconds for stage in result.stages)
+    notes = [Text(f"note  {note}", style="yellow") for note in remarks(result)]
+    seconds = Text(f"{total:.1f} s: {spent}", style="dim")
+    title = Text(result.name, style="bold")
+    return Group(title, _facts_table(result), _bounds_table(result), verdict, *notes, seconds)
+
+
+def _facts_table(result: Result) -> RichTable:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for name, value in facts(result):
+        grid.add_row(name, Text(value))
+    return grid
+
+
+def facts(result: Result) -> list[tuple[str, str]]:
+    """What was audited and what was measured, in words."""
+    counts = result.evidence.counts
+    return [
+        ("audited", result.challenge),
+        ("claims", ", ".join(claim_words(result))),
+        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent trials called present)"),
+        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present trials called absent)"),
+        ("mu_hat", number(result.mu_hat)),
+        ("implied mu", number(result.mu_implied)),
+        ("direct mu", number(result.mu_direct)),
+        ("perfect attack", f"{number(result.expected)}  (the mu_emp to expect from one with as many trials)"),
+    ]
+
+
+def _bounds_table(result: Result) -> RichTable:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    shown.add_column("bound", no_wrap=True)
+    shown.add_column("leaks at least", justify="right")
+    shown.add_column("error probability", justify="right")
+    shown.add_column("kind")
+    for place, row in enumerate(bound_rows(result)):
+        shown.add_row(*row, style="bold" if place == 0 else None)
+    return shown
+
+
+SWEEP = ("audit", "mu_hat", "mu_emp", "Clopper–Pearson", "implied mu", "direct mu", "tightness", "verdict")
+
+
+def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows of a sweep's table. A configuration with ``published`` or ``corrected`` gets columns for them."""
+    given = [key for key in ("published", "corrected") if any(r.config.get(key) is not None for r in results)]
+    names = distinct([result.name for result in results])
+    rows = []
+    for name, result in zip(names, results, strict=True):
+        found = (b for b in result.bounds if b.estimator == "clopper_pearson" and isinstance(b.notion, GDP))
+        pearson = next(found, None)
+        ours = (result.mu_hat, result.bounds[0].lower, pearson.lower if pearson else None)
+        told = [number(value) for value in (*ours, result.mu_implied, result.mu_direct)]
+        theirs = [_given(result.config.get(key)) for key in given]
+        rows.append((name, *theirs, *told, number(tightness(result), 2), result.verdict.word))
+    return (SWEEP[0], *given, *SWEEP[1:]), rows
+
+
+def _given(value: Any) -> str:
+    return "–" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def sweep_table(results: Sequence[Result]) -> RenderableType:
+    """One row an audit."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    header, rows = sweep_rows(results)
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    shown.add_column(header[0])
+    for name in header[1:]:
+        shown.add_column(name, justify="left" if name == "verdict" else "right")
+    for *cells, word in rows:
+        shown.add_row(*map(Text, cells), Text(word, style=COLOURS[word]))
+    return shown
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def page(result: Result) -> str:
+    """One HTML file that says everything: no network, light and dark, a phone and print."""
+    drawn = [_part(tradeoff_figure(result), "tradeoff", _tradeoff_alt(result), _curve_points(result))]
+    chosen = threshold_figure(result)
+    if chosen is not None:
+        drawn.append(_part(chosen, "threshold", _threshold_alt(result), _threshold_points(result)))
+    return _render(
+        "audit",
+        result=result,
+        facts=facts(result),
+        means=meaning(result),
+        bounds=bound_rows(result),
+        remarks=remarks(result),
+        figures=drawn,
+        stages=[(stage.name, f"{stage.seconds:.1f} s") for stage in result.stages],
+        config=config_yaml(result),
+    )
+
+
+def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = "") -> str:
+    """The page of a sweep: a table and its figures."""
+    header, rows = sweep_rows(results)
+    drawn = []
+    for figure, key, what in (
+        (bar_figure(results), "bars", "Bars of mu_emp, one an audit; the numbers are those of the table above."),
+        (eps_figure(results), "eps", "Lines of mu_emp against eps with implied and direct mu, as in the table above."),
+    ):
+        if figure is not None:
+            drawn.append(_part(figure, key, what, None))
+    return _render(
+        "sweep",
+        name=name,
+        command=command,
+        summary=summary(results),
+        header=header,
+        rows=rows,
+        figures=drawn,
+        remarks=_shared_remarks(results),
+    )
+
+
+def summary(results: Sequence[Result]) -> str:
+    """How many audits say what, the worst first."""
+    words = [result.verdict.word for result in results]
+    told = [f"{words.count(word)} {word}" for word in COLOURS if word in words]
+    return f"{len(words)} audit{'s' * (len(words) != 1)}: {', '.join(told)}."
+
+
+def _shared_remarks(results: Sequence[Result]) -> list[str]:
+    """Each remark once, with the audits that it belongs to."""
+    who: dict[str, list[str]] = {}
+    for name, result in zip(distinct([result.name for result in results]), results, strict=True):
+        for remark in remarks(result):
+            who.setdefault(remark, []).append(name)
+    return [f"{remark} ({'all' if len(names) == len(results) else ', '.join(names)})" for remark, names in who.items()]
+
+
+def meaning(result: Result) -> list[tuple[str, str, str]]:
+    """What the judged claim allows in plain figures, and what the attack did: (what, allowed, measured)."""
+    claim, counts = result.claims[0], result.evidence.counts
+    alpha, beta = tradeoff(result.evidence.folds[0].test)
+    guessed, caught = 1 - (counts.fpr + counts.fnr) / 2, 1 - float(np.min(beta[alpha <= 0.05]))
+    most = float(power(claim.notion, claim.parameter, 0.05))
+    found = (
+        ("right guesses from even odds", guess_rate(claim.notion, claim.parameter), guessed),
+        ("present trials caught at a false positive rate of 5 %", most, caught),
+    )
+    return [(what, f"{100 * allowed:.1f} %", f"{100 * measured:.1f} %") for what, allowed, measured in found]
+
+
+def _part(figure: Figure, name: str, alt: str, points: Points | None) -> dict[str, Any]:
+    figure.suptitle("")  # the page has headings of its own
+    return {"name": name, "svg": svg(figure, name, alt), "alt": alt, "points": points}
+
+
+def _tradeoff_alt(result: Result) -> str:
+    counts = result.evidence.counts
+    told = "; ".join(frontier.label for frontier in frontiers(result))
+    return (
+        f"The tradeoff between the two error rates, measured on the test trials, over random guessing and the curves"
+        f" below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen threshold"
+        f" fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson place the true"
+        f" rates, and their bound is read from its upper right corner."
+    )
+
+
+def _threshold_alt(result: Result) -> str:
+    threshold = result.evidence.folds[0].threshold
+    told = f"fpr, fnr and advantage of the selection trials against the threshold; {number(threshold)} was chosen."
+    return told + (" Below, mu_hat on selection and on test trials." if _chooses_by_mu(result) else "")
+
+
+def _curve_points(result: Result) -> Points:
+    """Measured and allowed FNR at round FPRs: the table behind the figure."""
+    alpha, beta = tradeoff(result.evidence.folds[0].test)
+    grid = np.array([0.01, 0.05, *np.arange(1, 10) / 10])
+    columns = {"measured": [float(np.min(beta[alpha <= a])) for a in grid]}
+    columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
+    rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
+    return ["α (fpr)", *(f"β {name}" for name in columns)], rows
+
+
+def _threshold_points(result: Result) -> Points:
+    selection = result.evidence.folds[0].selection
+    assert selection is not None
+    thresholds, fpr, fnr = sweep(selection, 11)
+    columns = zip(thresholds, fpr, fnr, 1 - fpr - fnr, strict=True)
+    rows = [[f"{t:.4g}", *(number(float(rate), 3) for rate in rates)] for t, *rates in columns]
+    return ["threshold", "fpr", "fnr", "advantage"], rows
+
+
+def config_yaml(result: Result) -> str:
+    """The resolved configuration."""
+    import yaml  # type: ignore[import-untyped]
+
+    return str(yaml.safe_dump(result.config, sort_keys=False, allow_unicode=True))
+
+
+def _render(kind: str, **values: Any) -> str:
+    import jinja2
+
+    template = Path(__file__).with_name("report.html").read_text("utf-8")
+    world = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return world.from_string(template).render(kind=kind, palette=PALETTE, **values)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def save(result: Result, folder: Path) -> Path:
+    """Write all that tells of one audit into ``folder``: page, figures, curve, scores, configuration.
+
+    Returns:
+        The page's path.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tradeoff(result, folder / "tradeoff.csv")
+    write_scores(result, folder / "scores.parquet")
+    (folder / "config.yaml").write_text(config_yaml(result), "utf-8")
+    _png(tradeoff_figure(result), folder / "tradeoff.png")
+    _png(threshold_figure(result), folder / "threshold.png")
+    (folder / "report.html").write_text(page(result), "utf-8")
+    return folder / "report.html"
+
+
+def save_sweep(results: Sequence[Result], folder: Path, name: str = "sweep", command: str = "") -> Path:
+    """Write a sweep's page, table and figures into ``folder``.
+
+    Returns:
+        The page's path.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    header, rows = sweep_rows(results)
+    _csv(folder / "sweep.csv", header, rows)
+    _png(eps_figure(results), folder / "mu_emp_against_eps.png")
+    _png(bar_figure(results), folder / "mu_emp.png")
+    (folder / "report.html").write_text(sweep_page(results, name, command), "utf-8")
+    return folder / "report.html"
+
+
+def write_tradeoff(result: Result, path: Path) -> None:
+    """The empirical curve, one row a threshold: fold, alpha, beta."""
+    rows = [
+        (place, float(a), float(b))
+        for place, fold in enumerate(result.evidence.folds)
+        for a, b in zip(*tradeoff(fold.test), strict=True)
+    ]
+    _csv(path, ("fold", "alpha", "beta"), rows)
+
+
+def write_scores(result: Result, path: Path) -> None:
+    """Every selection and test score with its bit, one row a trial."""
+    import pyarrow
+    import pyarrow.parquet
+
+    parts = [
+        (place, part, scores)
+        for place, fold in enumerate(result.evidence.folds)
+        for part, scores in (("selection", fold.selection), ("test", fold.test))
+        if scores is not None
+    ]
+    tables = [
+        pyarrow.table({
+            "fold": np.full(len(scores), place, np.int32),
+            "part": pyarrow.array([part] * len(scores)).dictionary_encode(),
+            "index": scores.index,
+            "run": scores.run,
+            "present": scores.bits,
+            "score": np.asarray(scores.values, np.float64),
+        })
+        for place, part, scores in parts
+    ]  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.concat_tables(tables).unify_dictionaries(), path)
+
+
+def _csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _png(figure: Figure | None, path: Path) -> None:
+    if figure is not None:
+        figure.savefig(path, dpi=160)

@@ -1,0 +1,163 @@
+"""One command's audits: each is played, logged and printed; a sweep's results are gathered on its parent run.
+
+A job that fails records its error and returns, so that the rest of a sweep is played.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import platform
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+
+from rich.console import Console
+from rich.logging import RichHandler
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from audit import report
+from audit.core import AuditError, Result
+from audit.experiment import Plan, audit
+from audit.tracking import Store
+
+out, err = Console(), Console(stderr=True)
+
+
+class Session:
+    """What a command has open: the log of runs, a sweep's parent run, the results so far."""
+
+    def __init__(self, store: Store, parent: str | None, jobs: int) -> None:
+        self._store, self._parent, self._jobs = store, parent, jobs
+        self._provenance = provenance()
+        self.results: list[Result] = []
+        self.failures: list[str] = []
+
+    @classmethod
+    def open(cls, plans: list[Plan], sweep: str | None) -> Session:
+        """Open the log before anything is played.
+
+        Args:
+            plans: all jobs, checked.
+            sweep: its name; None for a single audit.
+
+        Raises:
+            AuditError: when the log cannot be written or its server does not answer.
+        """
+        store = Store.open(plans[0].root)
+        parent = store.start_sweep(sweep, len(plans)) if sweep is not None else None
+        return cls(store, parent, len(plans))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._parent is not None:
+            self._store.finish_sweep(self._parent, self.results, _status(error, self.failures))
+            if self.results:
+                out.print(report.sweep_table(self.results))
+                out.print(f"sweep  {self._store.sweep_link(self._parent)}", soft_wrap=True)
+        for failure in self.failures:
+            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0, or 2 when an audit failed."""
+        return 2 if self.failures else 0
+
+    def job(self, plan: Plan) -> None:
+        """One audit: played, logged, printed."""
+        plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
+        run = self._store.start(plan.name, plan.config, parent=self._parent)
+        try:
+            with _log_above_bars():
+                result = audit(plan, bars)
+                page = report.save(result, self._store.folder(run))
+                self._store.log_result(run, result)
+        except AuditError as error:
+            self._store.finish(run, "FAILED")
+            self.failures.append(f"{plan.name}: {error}")
+            return
+        except BaseException as error:
+            self._store.finish(run, _status(error, []))
+            raise
+        self._store.finish(run, "FINISHED")
+        self.results.append(result)
+        self._show(result, run, page)
+
+    def _show(self, result: Result, run: str, page: Path) -> None:
+        out.print(report.table(result))
+        out.print(f"report {page}", soft_wrap=True, highlight=False)
+        out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+
+
+def _status(error: BaseException | None, failures: list[str]) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "KILLED"
+    return "FAILED" if error is not None or failures else "FINISHED"
+
+
+# --- what is seen while it works --------------------------------------------------------------------------------------
+
+
+class _Rate(ProgressColumn):
+    """Steps a second, for stages of many steps."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed and (task.total or 0) > 1 else "", style="progress.data.speed")
+
+
+@contextlib.contextmanager
+def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
+    """One progress bar for a stage, with rate and time left, on standard error; nothing where that is no terminal."""
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
+        task = progress.add_task(stage, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+@contextlib.contextmanager
+def _log_above_bars() -> Iterator[None]:
+    """Show our own log lines above the bars, in one style."""
+    ours = logging.getLogger("audit")
+    ours.setLevel(logging.INFO)
+    handler = RichHandler(console=err, show_time=False, show_path=False, show_level=False)
+    ours.addHandler(handler)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+
+
+# --- where it comes from ------------------------------------------------------------------------------------------------
+
+
+def provenance() -> dict[str, str]:
+    """Commit of the working directory, and versions of what decides the outcome."""
+    packages = ("dp-audit", "numpy", "scipy", "mbi", "jax", "scikit-learn", "xgboost", "ray", "mlflow")
+    return {"git commit": commit(), "python": platform.python_version()} | {name: _version(name) for name in packages}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def commit() -> str:
+    """The commit of the repository that the working directory is in, with ``+`` where files differ from it."""
+
+    def git(*words: str) -> str:
+        run = subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10)
+        return run.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return "none"

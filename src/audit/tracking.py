@@ -1,0 +1,498 @@
+"""Where runs are kept: parameters, metrics, tags and files of every audit, in MLflow. The only door to mlflow.
+
+Only the job's own process logs, with explicit run ids: no active run, no global tracking URI. mlflow takes seconds to
+import, so it is imported when a store is opened and not before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import getpass
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from audit.core import AuditError, Result
+from audit.privacy import GDP, ApproximateDP
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+
+EXPERIMENT = "audit"
+LOCAL_UI = "http://127.0.0.1:5000"  # where `audit ui` listens unless told otherwise
+ROOM = 100 * 2**20  # bytes that must be free: an audit's trials, scores and figures are a few MB
+PATIENCE = 4.0  # seconds that a tracking server has to answer
+PARENT = "mlflow.parentRunId"
+NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "ceph", "fuse.sshfs", "beegfs"}
+
+
+# --- what is logged ---------------------------------------------------------------------------------------------------
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested configuration → one key per value, joined by dots. ``choices``, the name of each group's option, comes up.
+
+    >>> flatten({"eps": 1, "protocol": {"train": 0.4}, "choices": {"protocol": "holdout", "case": None}})
+    {'eps': 1, 'protocol.train': 0.4, 'protocol': 'holdout'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if key == "choices" and not prefix and isinstance(value, Mapping):
+            flat |= {str(group): option for group, option in value.items() if option is not None}
+        elif isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """Twelve hexadecimal digits that are the same for the same configuration, in whatever order its keys stand.
+
+    >>> config_hash({"a": 1, "b": 2}) == config_hash({"b": 2, "a": 1}) != config_hash({"a": 1, "b": 3})
+    True
+    """
+    return hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+def metrics(result: Result) -> dict[str, float]:
+    """The numbers of an audit under the names that the MLflow UI shows. Not all of them need be finite."""
+    counts, bounds = result.evidence.counts, result.bounds
+    found: dict[str, float | None] = {
+        "fpr": counts.fpr,
+        "fnr": counts.fnr,
+        "mu_hat": result.mu_hat,
+        "mu_emp": bounds[0].lower,
+        "mu_clopper_pearson": _lower(result, GDP, "clopper_pearson"),
+        "mu_implied": result.mu_implied,
+        "mu_direct": result.mu_direct,
+        "eps_emp": _lower(result, ApproximateDP, bounds[0].estimator),
+        "expected": result.expected,
+        "accusing": result.verdict.accusing.lower,
+        "threshold": result.evidence.folds[0].threshold,
+    }
+    if result.mu_implied:
+        found["tightness"] = bounds[0].lower / result.mu_implied
+    for bound in bounds:
+        found.setdefault(f"bound/{bound.estimator}/{bound.notion.name}", bound.lower)
+    for stage in result.stages:
+        found[f"seconds/{stage.name}"] = stage.seconds
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _lower(result: Result, notion: type, estimator: str) -> float | None:
+    """A bound by this estimator in this notion; where it has none, the first in the notion."""
+    there = [bound for bound in result.bounds if isinstance(bound.notion, notion)]
+    same = [bound for bound in there if bound.estimator == estimator]
+    if not there or (notion is GDP and not same):
+        return None
+    return (same or there)[0].lower
+
+
+def split_finite(values: Mapping[str, float]) -> dict[str, float]:
+    """Infinities and NaN as flags: MLflow would store an infinity as 1.8e308 and draw it.
+
+    >>> split_finite({"mu_hat": math.inf, "fnr": math.nan, "fpr": 0.5})
+    {'infinite/mu_hat': 1.0, 'undefined/fnr': 1.0, 'fpr': 0.5}
+    """
+    told: dict[str, float] = {}
+    for name, value in values.items():
+        if math.isnan(value):
+            told[f"undefined/{name}"] = 1.0
+        elif math.isinf(value):
+            told[f"infinite/{name}"] = math.copysign(1.0, value)
+        else:
+            told[name] = value
+    return told
+
+
+def _result_tags(result: Result) -> dict[str, str]:
+    told = {name.replace(" ", "_"): value for name, value in result.provenance.items()}
+    commit = told.get("git_commit", "none")
+    return {
+        **told,
+        "mlflow.source.git.commit": commit.rstrip("+"),
+        "git_commit": commit,
+        "verdict": result.verdict.word,
+        "mlflow.note.content": f"**{result.verdict.word}**: {result.verdict.reason}",
+        "claim": str(result.claims[0]),
+    }
+
+
+def _key(name: str) -> str:
+    """MLflow's alphabet for keys."""
+    return re.sub(r"[^\w\-.:/ ]", "_", name, flags=re.ASCII)[:250]
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """Where runs are logged: a database in ``root``, or the server of ``MLFLOW_TRACKING_URI``.
+
+    Args:
+        uri: of the database or server.
+        root: the project's ``mlruns`` folder.
+        experiment: id of the experiment that all runs are in.
+        client: mlflow's.
+    """
+
+    uri: str
+    root: Path
+    experiment: str
+    client: MlflowClient
+
+    @classmethod
+    def open(cls, root: Path | str, experiment: str = EXPERIMENT) -> Store:
+        """Open, after making sure that what will be found can be kept.
+
+        Raises:
+            AuditError: ``root`` cannot be written or is full; the tracking server does not answer.
+        """
+        root = Path(root).resolve()
+        check(root)
+        uri = tracking_uri(root)
+        with _one_line(f"the run log {uri} cannot be opened"):
+            client, found = _locked(root, uri, experiment)
+        store = cls(uri, root, found, client)
+        store._bury_dead()
+        return store
+
+    def start(
+        self,
+        name: str,
+        config: Mapping[str, Any],
+        parent: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> str:
+        """Begin the run of one audit; its configuration becomes parameters.
+
+        Returns:
+            The run's id.
+        """
+        from mlflow.entities import Param
+
+        flat = flatten(config)
+        choices = {group: str(flat[group]) for group in config.get("choices") or () if group in flat}
+        told = {"config_hash": config_hash(config), **choices, **(tags or {}), **({PARENT: parent} if parent else {})}
+        run = self._create(name, told)
+        with _one_line(f"run {run} cannot be logged"):
+            self._batch(run, params=[Param(_key(name), str(value)) for name, value in flat.items()])
+        return run
+
+    def folder(self, run: str) -> Path:
+        """Where files of a run are to be written before `log_result`: its artifact folder itself, where it is local."""
+        uri = self.client.get_run(run).info.artifact_uri or ""
+        parsed = urllib.parse.urlparse(uri)
+        local = parsed.scheme in ("", "file")
+        path = Path(urllib.request.url2pathname(parsed.path)) if local else self.root / "reports" / run
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def log_result(self, run: str, result: Result) -> None:
+        """Log metrics and tags, and what was written into the run's `folder`.
+
+        Raises:
+            AuditError: when the store refuses.
+        """
+        from mlflow.entities import Metric, RunTag
+
+        now = int(time.time() * 1000)
+        numbers = split_finite(metrics(result))
+        with _one_line(f"run {run} cannot be logged"):
+            tags = [RunTag(_key(name), value) for name, value in _result_tags(result).items()]
+            self._batch(run, metrics=[Metric(_key(k), v, now, 0) for k, v in numbers.items()], tags=tags)
+            self._upload(run)
+
+    def finish(self, run: str, status: Status) -> None:
+        """Close a run."""
+        with _one_line(f"run {run} cannot be closed"):
+            self.client.set_terminated(run, status)
+
+    def start_sweep(self, name: str, count: int) -> str:
+        """Begin the parent run of ``count`` audits, which name it as their parent.
+
+        Returns:
+            The run's id.
+        """
+        return self._create(name, {"audits": str(count), "sweep": name})
+
+    def finish_sweep(self, parent: str, results: Sequence[Result], status: Status) -> None:
+        """Log the table of what was found, and what was written into the parent's `folder`; close the parent."""
+        with _one_line(f"sweep {parent} cannot be logged"):
+            if results:
+                self.client.log_table(parent, _table(results), "sweep.json")
+            self._upload(parent)
+            self.client.set_terminated(parent, status)
+
+    def children(self, parent: str) -> list[str]:
+        """Ids of a sweep's runs, oldest first."""
+        found = self.client.search_runs([self.experiment], f"tags.`{PARENT}` = '{parent}'", order_by=["start_time ASC"])
+        return [run.info.run_id for run in found]
+
+    def newest(self) -> Run | None:
+        """The sweep or the single audit that was started last; None where nothing is logged."""
+        for run in self.client.search_runs([self.experiment], max_results=500, order_by=["start_time DESC"]):
+            if PARENT not in run.data.tags:
+                return run
+        return None
+
+    def run_link(self, run: str) -> str:
+        """The page of one run in the UI."""
+        return run_link(self.ui, self.experiment, run)
+
+    def sweep_link(self, parent: str) -> str:
+        """The chart view of a sweep's runs in the UI."""
+        return sweep_link(self.ui, self.experiment, parent)
+
+    @property
+    def ui(self) -> str:
+        """Where the UI is: the tracking server's own, else that of ``audit ui``."""
+        return self.uri.rstrip("/") if is_server(self.uri) else LOCAL_UI
+
+    def _create(self, name: str, tags: Mapping[str, str]) -> str:
+        told = {"mlflow.user": _user(), "mlflow.source.name": "audit", "process": _process()} | dict(tags)
+        with _one_line("no run can be started"):
+            return str(self.client.create_run(self.experiment, run_name=name, tags=told).info.run_id)
+
+    def _batch(
+        self, run: str, metrics: Sequence[Any] = (), params: Sequence[Any] = (), tags: Sequence[Any] = ()
+    ) -> None:
+        """Log in batches as large as MLflow takes: 1,000 metrics, 100 parameters, 100 tags."""
+        for first in range(0, max(len(params), len(tags), 1), 100):
+            part = slice(first, first + 100)
+            self.client.log_batch(run, metrics[10 * first : 10 * first + 1000], params[part], tags[part])
+
+    def _upload(self, run: str) -> None:
+        folder = self.folder(run)
+        if self.root / "reports" in folder.parents and any(folder.iterdir()):
+            self.client.log_artifacts(run, str(folder))
+
+    def _bury_dead(self) -> None:
+        """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
+        with _one_line(f"the run log {self.uri} cannot be read"):
+            for run in self.client.search_runs([self.experiment], "attributes.status = 'RUNNING'", max_results=500):
+                if _is_dead(run.data.tags.get("process", "")):
+                    self.client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _table(results: Sequence[Result]) -> dict[str, list[Any]]:
+    """Columns of a sweep's table, as MLflow wants them."""
+    shown = ("mu_emp", "mu_hat", "mu_clopper_pearson", "mu_implied", "mu_direct", "eps_emp", "tightness", "fpr", "fnr")
+    numbers = [split_finite(metrics(result)) for result in results]
+    columns: dict[str, list[Any]] = {"audit": [result.name for result in results]}
+    columns |= {name: [found.get(name) for found in numbers] for name in shown}
+    return columns | {"verdict": [result.verdict.word for result in results]}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _process() -> str:
+    """Host, pid and start time: what tells this process from a later one with its number."""
+    import psutil
+
+    return f"{socket.gethostname()} {os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def _is_dead(process: str) -> bool:
+    """Whether ``process``, as `_process` tells it, was one of this machine and is gone."""
+    import psutil
+
+    match = re.fullmatch(r"(\S+) (\d+) (\d+)", process)
+    if match is None or match[1] != socket.gethostname():
+        return False
+    try:
+        # The clock that start times are told by may be set by a second or two.
+        return abs(psutil.Process(int(match[2])).create_time() - int(match[3])) > 5
+    except psutil.NoSuchProcess:
+        return True
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def tracking_uri(root: Path) -> str:
+    """``MLFLOW_TRACKING_URI`` where it is set, else a database in ``root``."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
+
+
+def is_server(uri: str) -> bool:
+    """Whether ``uri`` is a tracking server, which has a UI of its own."""
+    return uri.startswith(("http://", "https://"))
+
+
+def check(root: Path) -> None:
+    """Make sure, in seconds and without mlflow, that runs can be kept.
+
+    Raises:
+        AuditError: ``root`` cannot be written or is full; the tracking server does not answer.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as file:
+            file.write(b"room?")
+        free = shutil.disk_usage(root).free
+    except OSError as error:
+        raise AuditError(
+            f"cannot write to {root} ({error.strerror}); mend its permissions, or give another folder: root=…"
+        ) from error
+    if free < ROOM:
+        raise AuditError(
+            f"{root} has {free / 2**20:.0f} MB left and an audit may need {ROOM / 2**20:.0f}; make room, or give"
+            f" another folder: root=…"
+        )
+    _reach(tracking_uri(root))
+
+
+def _reach(uri: str) -> None:
+    """Knock once. MLflow itself would go on knocking for minutes."""
+    parsed = urllib.parse.urlparse(uri)
+    port = parsed.port or {"https": 443, "http": 80, "postgresql": 5432, "mysql": 3306}.get(parsed.scheme.split("+")[0])
+    if not parsed.hostname or port is None:
+        return
+    try:
+        if not is_server(uri):
+            socket.create_connection((parsed.hostname, port), PATIENCE).close()
+            return
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=PATIENCE):
+            return
+    except urllib.error.HTTPError as error:
+        if error.code < 500:  # it is there; whether it lets us in is seen when it is asked
+            return
+        reason = f"HTTP status {error.code}"
+    except OSError as error:
+        reason = str(getattr(error, "reason", error)) or type(error).__name__
+    hidden = parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
+    raise AuditError(
+        f"the tracking server {hidden} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI to log into"
+        f" mlruns/"
+    )
+
+
+def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
+    """A client and the experiment's id, made by one process at a time: two at once would both create the tables."""
+    import filelock
+
+    try:
+        with filelock.FileLock(root / ".mlflow.lock", timeout=60):
+            mlflow_client = _import_client()
+            client = mlflow_client(tracking_uri=uri, registry_uri=uri)
+            if uri == f"sqlite:///{root / 'mlflow.db'}" and _on_local_disk(root):
+                with contextlib.closing(sqlite3.connect(root / "mlflow.db", timeout=20)) as database:
+                    database.execute("PRAGMA journal_mode=WAL")  # readers and a writer do not wait for one another
+            return client, _experiment(client, root, uri, name)
+    except filelock.Timeout as error:
+        raise AuditError(
+            f"{error.lock_file} has been locked for a minute; end the process that holds it and try again"
+        ) from error
+
+
+def _import_client() -> type[MlflowClient]:
+    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    from mlflow import MlflowClient
+
+    return MlflowClient
+
+
+def _experiment(client: MlflowClient, root: Path, uri: str, name: str) -> str:
+    artifacts = (root / "artifacts").as_uri()
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        return str(client.create_experiment(name, artifact_location=None if is_server(uri) else artifacts))
+    if found.lifecycle_stage == "deleted":
+        raise AuditError(
+            f"the MLflow experiment {name!r} was deleted; bring it back: mlflow experiments restore -x"
+            f" {found.experiment_id}"
+        )
+    if not os.environ.get("MLFLOW_TRACKING_URI") and found.artifact_location != artifacts:
+        raise AuditError(
+            f"{root} was moved: its files are expected in {found.artifact_location}; move it back, or begin with"
+            f" another folder: root=…"
+        )
+    return str(found.experiment_id)
+
+
+def _on_local_disk(path: Path) -> bool:
+    """Whether ``path`` is on no network file system, where WAL would corrupt; where it cannot be known, yes."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    except OSError:
+        return True
+    over = [(len(mount[1]), mount[2]) for mount in mounts if path.is_relative_to(mount[1])]
+    return max(over, default=(0, ""))[1] not in NETWORKED
+
+
+@contextlib.contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    """MLflow's and the system's errors as one line with cause; its warnings about its own libraries not at all."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except AuditError:
+        raise
+    except Exception as error:
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        if not isinstance(error, MlflowException | SQLAlchemyError | OSError):
+            raise
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise AuditError(f"{what}: {first}; check MLFLOW_TRACKING_URI and the room left") from error
+
+
+# --- links into the UI ------------------------------------------------------------------------------------------------
+
+
+def run_link(ui: str, experiment: str, run: str) -> str:
+    """The page of one run.
+
+    >>> run_link("http://127.0.0.1:5000", "1", "abc")
+    'http://127.0.0.1:5000/#/experiments/1/runs/abc?workflowType=machine_learning'
+    """
+    return f"{ui}/#/experiments/{experiment}/runs/{run}?workflowType=machine_learning"
+
+
+def sweep_link(ui: str, experiment: str, parent: str) -> str:
+    """The chart view of a sweep's runs: sorted by mu_emp, since the UI hides nested runs until sorted by a metric."""
+    query = {
+        "searchFilter": f"tags.`{PARENT}` = '{parent}'",
+        "orderByKey": "metrics.`mu_emp`",
+        "orderByAsc": "false",
+        "workflowType": "machine_learning",
+        "compareRunsMode": "CHART",
+    }
+    return f"{ui}/#/experiments/{experiment}/runs?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
+
+
+def compare_link(ui: str, experiment: str, runs: Sequence[str]) -> str:
+    """The comparison of some runs, side by side."""
+    query = {"runs": json.dumps(list(runs)), "experiments": json.dumps([experiment])}
+    return f"{ui}/#/compare-runs?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"

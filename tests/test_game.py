@@ -1,0 +1,132 @@
+import dataclasses
+import logging
+
+import numpy as np
+import pytest
+from toys import Counted, Toy
+
+from audit.canaries.worst_case import WorstCase
+from audit.core import AuditError, Columns
+from audit.features import WhiteBox
+from audit.game import Auto, Cache, Game, Played, Ray, Serial, fingerprint, sources
+
+
+def game(**changes):
+    return Game(**({"mechanism": Toy(), "challenge": WorstCase(), "features": WhiteBox(), "seed": 0} | changes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Spoilt(Toy):
+    """A toy that releases something wrong."""
+
+    how: str = "nan"
+
+    def release(self, data, trials, rng):
+        releases = super().release(data, trials, rng)
+        if self.how == "nan":
+            values = releases.values.copy()
+            values[3] = np.nan
+            return Counted(values, self.mu)
+        return dataclasses.replace(releases, values=releases.values[: trials - 1])
+
+
+def test_a_block_is_half_absent_half_present_and_alternates():
+    trials = game().play(2)
+    assert trials.bits.tolist() == [False, True] * 10
+    assert trials.index.tolist() == list(range(40, 60))
+    assert trials.log_ratio == pytest.approx(trials.rows[:, 0] - 10.5)
+
+
+def test_trials_do_not_depend_on_order_or_slicing(tmp_path):
+    whole = Played(game(), Serial(), tmp_path / "a").trials(0, 100)
+    source = Played(game(), Serial(), tmp_path / "b")
+    late, early = source.trials(35, 65), source.trials(0, 35)
+    assert np.array_equal(np.concatenate([early.rows, late.rows]), whole.rows)
+    assert np.array_equal(late.index, np.arange(35, 100))
+
+
+def test_blocks_and_seeds_differ():
+    assert not np.array_equal(game().play(0).rows, game().play(1).rows)
+    assert not np.array_equal(game().play(0).rows, game(seed=1).play(0).rows)
+
+
+def test_ray_plays_the_same_trials_as_serial(tmp_path):
+    serial = Played(game(), Serial(), tmp_path / "serial").trials(0, 200)
+    ray = Played(game(), Ray(workers=2), tmp_path / "ray").trials(0, 200)
+    assert np.array_equal(serial.rows, ray.rows)
+    assert np.array_equal(serial.log_ratio, ray.log_ratio)
+    assert not serial.rows.flags.writeable
+
+
+def test_a_mechanism_that_fails_on_ray_says_why_in_one_line(tmp_path):
+    with pytest.raises(AuditError, match=r"Spoilt, trial \d+ \(seed 0, block 0\)"):
+        Played(game(mechanism=Spoilt()), Ray(workers=2), tmp_path).trials(0, 20)
+
+
+def test_auto_takes_ray_only_where_it_is_sooner():
+    choose = Auto(workers=2, startup=10)._choose
+    assert isinstance(choose([1.0, 0.5], 10), Serial)
+    assert isinstance(choose([1.0, 0.5], 1000), Ray)
+
+
+def test_the_cache_is_used_and_survives_attackers_but_not_other_games(tmp_path):
+    first = Played(game(), Serial(), tmp_path)
+    again = Played(game(), Serial(), tmp_path)
+    assert np.array_equal(first.trials(0, 40).rows, again.trials(0, 40).rows)
+    assert (first.tally.played, again.tally.played, again.tally.cached) == (2, 0, 2)
+    for other in (game(seed=1), game(mechanism=Toy(mu=2.0)), game(challenge=WorstCase(rows=2))):
+        assert Cache(tmp_path, other).folder != Cache(tmp_path, game()).folder
+
+
+def test_a_truncated_block_is_played_again_and_said(tmp_path, caplog):
+    source = Played(game(), Serial(), tmp_path)
+    before = source.trials(0, 20)
+    path = Cache(tmp_path, game()).path(0)
+    path.write_bytes(path.read_bytes()[:100])
+    with caplog.at_level(logging.WARNING):
+        after = Played(game(), Serial(), tmp_path).trials(0, 20)
+    assert np.array_equal(before.rows, after.rows)
+    assert "damaged" in caplog.text
+    assert Cache(tmp_path, game()).load(0) is not None
+
+
+def test_a_block_that_cannot_be_written_leaves_nothing_half_written(tmp_path, monkeypatch):
+    def full(*words, **more):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(AuditError, match=r"No space left on device\); free some room"):
+        Played(game(), Serial(), tmp_path).trials(0, 20)
+    assert not list(tmp_path.glob("*/*.npz")) and not list(tmp_path.glob("*/.*.part"))
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite"), ("width", "rows of shape")]
+)
+def test_wrong_rows_are_refused_with_trial_and_seed(how, says):
+    with pytest.raises(AuditError, match=says):
+        game(mechanism=Spoilt(how=how)).play(0)
+
+
+def test_columns_that_depend_on_the_data_set_are_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Telling(Toy):
+        def release(self, data, trials, rng):
+            releases = super().release(data, trials, rng)
+            name = f"count of {len(data.records)}"
+
+            class Named(Counted):
+                def insider(self):
+                    return Columns((name,), self.values[:, None])
+
+            return Named(releases.values, self.mu)
+
+    with pytest.raises(AuditError, match="columns differ"):
+        game(mechanism=Telling()).play(0)
+
+
+def test_the_fingerprint_knows_the_source_it_depends_on():
+    about = fingerprint(game())
+    assert {"toys", "audit.features", "audit.core", "audit.privacy"} <= set(about["source"])
+    assert "audit.attackers" not in about["source"]
+    assert sources(["no.such.module"]).keys() <= {"numpy"}
