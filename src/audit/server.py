@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from audit.core import AuditError
-from audit.tracking import PARENT, Store, is_server, run_link, sweep_link, tracking_uri
+from audit.tracking import PARENT, Store, is_server, public, run_link, sweep_link, tracking_uri
 
 HOST, PORT = "127.0.0.1", 5000
 START = 90.0  # seconds that the UI may take to start; 7 on an idle machine
@@ -39,7 +39,7 @@ def main(words: Sequence[str] = ()) -> int:
         raise AuditError(f"nothing is logged in {root} yet; run an audit first: audit")
     store = Store.open(root)
     if is_server(uri):
-        print(f"the tracking server has a UI of its own: {_newest(store, uri)}")
+        print(f"the tracking server has a UI of its own: {_newest(store, store.ui)}")
         return 0
     port = free_port(given.port)
     link = _newest(store, f"http://{HOST}:{port}")
@@ -73,7 +73,7 @@ def _newest(store: Store, ui: str) -> str:
     """Link to the newest sweep's charts, or to the newest audit where that is newer."""
     run = store.newest()
     if run is None:
-        raise AuditError(f"nothing is logged in {store.uri} yet; run an audit first: audit")
+        raise AuditError(f"nothing is logged in {public(store.uri)} yet; run an audit first: audit")
     link = sweep_link if "sweep" in run.data.tags and PARENT not in run.data.tags else run_link
     return link(ui, store.experiment, run.info.run_id)
 

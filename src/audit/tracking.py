@@ -172,7 +172,7 @@ class Store:
         root = Path(root).resolve()
         check(root)
         uri = tracking_uri(root)
-        with _one_line(f"the run log {uri} cannot be opened"):
+        with _one_line(f"the run log {public(uri)} cannot be opened"):
             client, found = _locked(root, uri, experiment)
         store = cls(uri, root, found, client)
         store._bury_dead()
@@ -268,7 +268,7 @@ class Store:
     @property
     def ui(self) -> str:
         """Where the UI is: the tracking server's own, else that of ``audit ui``."""
-        return self.uri.rstrip("/") if is_server(self.uri) else LOCAL_UI
+        return public(self.uri).rstrip("/") if is_server(self.uri) else LOCAL_UI
 
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
         told = {"mlflow.user": _user(), "mlflow.source.name": "audit", "process": _process()} | dict(tags)
@@ -290,7 +290,7 @@ class Store:
 
     def _bury_dead(self) -> None:
         """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
-        with _one_line(f"the run log {self.uri} cannot be read"):
+        with _one_line(f"the run log {public(self.uri)} cannot be read"):
             for run in self.client.search_runs([self.experiment], "attributes.status = 'RUNNING'", max_results=500):
                 if _is_dead(run.data.tags.get("process", "")):
                     self.client.set_terminated(run.info.run_id, "KILLED")
@@ -346,6 +346,16 @@ def is_server(uri: str) -> bool:
     return uri.startswith(("http://", "https://"))
 
 
+def public(uri: str) -> str:
+    """``uri`` without name and password.
+
+    >>> public("https://me:secret@host:80/x"), public("sqlite:////tmp/mlflow.db")
+    ('https://host:80/x', 'sqlite:////tmp/mlflow.db')
+    """
+    parsed = urllib.parse.urlparse(uri)
+    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl() if parsed.netloc else uri
+
+
 def check(root: Path) -> None:
     """Make sure, in seconds and without mlflow, that runs can be kept.
 
@@ -379,7 +389,7 @@ def _reach(uri: str) -> None:
         if not is_server(uri):
             socket.create_connection((parsed.hostname, port), PATIENCE).close()
             return
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=PATIENCE):
+        with urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=PATIENCE):
             return
     except urllib.error.HTTPError as error:
         if error.code < 500:  # it is there; whether it lets us in is seen when it is asked
@@ -387,10 +397,9 @@ def _reach(uri: str) -> None:
         reason = f"HTTP status {error.code}"
     except OSError as error:
         reason = str(getattr(error, "reason", error)) or type(error).__name__
-    hidden = parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl()
     raise AuditError(
-        f"the tracking server {hidden} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI to log into"
-        f" mlruns/"
+        f"the tracking server {public(uri)} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI to log"
+        f" into mlruns/"
     )
 
 

@@ -68,7 +68,7 @@ def test_the_published_figure_came_from_exchanged_arguments():
     rng = np.random.default_rng(0)
     fpr, fnr = rng.beta(949.5, 1051.5, 400_000), rng.beta(743.5, 1257.5, 400_000)
 
-    grid = np.linspace(0.3, 0.5, 21)
+    grid = np.linspace(0.42, 0.43, 11)
     mass = [np.mean(fnr >= GDP().beta(mu, fpr)) for mu in grid]  # beta(alpha, parameter), called the wrong way round
     swapped = np.interp(0.1, mass, grid)
     assert swapped == pytest.approx(0.426234, abs=2e-4)  # sd of the simulated quantile 2e-5
@@ -168,8 +168,7 @@ def test_joint_bayes_is_calibrated_on_a_smooth_curve(fpr, mu):
 def over_claims(notion, rates, truth, trials, draws):
     """Share of simulated audits whose bound exceeds the truth, which is where the posterior has too little below it."""
     tables = np.random.default_rng(1).binomial(trials, rates, (draws, 2))
-    masses = {(a, b): posterior(Counts(a, trials - a, b, trials - b), notion)(truth) for a, b in set(map(tuple, tables))}
-    return np.mean([masses[tuple(table)] < 0.1 for table in tables])
+    return np.mean([posterior(Counts(a, trials - a, b, trials - b), notion)(truth) < 0.1 for a, b in tables])
 
 
 def test_the_posterior_says_where_the_bound_is():

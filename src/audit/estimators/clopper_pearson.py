@@ -10,10 +10,10 @@ from pydantic.dataclasses import dataclass
 from audit.core import Bound, Counts, Evidence, Refused
 from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
-from audit.privacy import Notion
+from audit.privacy import STRICT, Notion
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ClopperPearson:
     """The least parameter that allows both error rates to be as large as they can credibly be.
 

@@ -16,13 +16,13 @@ from scipy.special import betaincc, betainccinv, betaincinv, expit, ndtri
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
 from audit.estimators.power import expected_bound
-from audit.privacy import Notion
+from audit.privacy import STRICT, Notion
 
 Prior = Literal["jeffreys", "uniform"]
 Beta = tuple[float, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class JointBayes:
     """The parameter whose region {FNR ≥ T(FPR)} holds ``significance`` of the posterior of (FPR, FNR).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Annotated, ClassVar
 
@@ -11,8 +12,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
+from audit.mechanisms import marginals
 from audit.mechanisms.ledger import Ledger
-from audit.mechanisms.marginals import Clique, cliques_up_to, fit, noisy_total, refuse_if_too_large, sample_rows
+from audit.mechanisms.marginals import Clique, Problem
 from audit.privacy import GDP, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
 
 
@@ -28,7 +30,7 @@ class Fixed:
         noise_scale: share of the promised noise that is added: 1 is honest, less is a bug to be found.
 
     References:
-        Ganev, Annamalai, Kulynych 2026, arXiv:2604.18352, section 4.
+        Ganev, Annamalai, Kulynych 2026, arXiv:2604.18352: fixed structure, no selection, no compression.
     """
 
     eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -45,57 +47,81 @@ class Fixed:
         rho = rho_from_eps_delta(self.eps, self.delta)
         return (Claim(GDP(), implied_mu(rho)), Claim(ZCDP(), rho), Claim(ApproximateDP(self.delta), self.eps))
 
-    def release(self, data: Table, trials: int, rng: np.random.Generator) -> Measured:
+    def release(self, data: Table, trials: int, rng: np.random.Generator) -> NoisyMarginals:
         """Measure now; fit and draw rows only when somebody looks at them."""
-        rho = rho_from_eps_delta(self.eps, self.delta)
-        cliques = cliques_up_to(data.domain, self.degree)
-        ledger = Ledger(rho, trials=1)
+        rho, cliques = rho_from_eps_delta(self.eps, self.delta), marginals.cliques_up_to(data.domain, self.degree)
+        marginals.refuse_if_too_large(2 * trials * sum(map(data.domain.size, cliques)), "measuring these marginals")
         sigma = math.sqrt(len(cliques) / (2 * rho))
+        ledger = Ledger(rho, trials=1)
         for clique in cliques:
             ledger.spend(f"measure {','.join(clique)}", 1 / (2 * sigma**2))
         ledger.close()
         synthesis = rng.spawn(1)[0]  # so that the noise is the same whether or not rows are drawn
-        noisy = {c: data.marginal(c) + self.noise_scale * sigma * rng.normal(size=(trials, data.domain.size(c))) for c in cliques}
-        return Measured(data.domain, noisy, self.noise_scale * sigma, self.rows, synthesis)
+        noisy = {
+            c: data.marginal(c) + rng.normal(0.0, self.noise_scale * sigma, size=(trials, data.domain.size(c)))
+            for c in cliques
+        }
+        return NoisyMarginals(data.domain, noisy, sigma, self.noise_scale, self.rows, synthesis)
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """Noisy marginals of ``n`` trials, all measured alike with standard deviation ``sigma``."""
+class NoisyMarginals:
+    """The same noisy marginals in each of n trials.
+
+    Args:
+        domain: of the data.
+        noisy: clique → (n, cells).
+        sigma: standard deviation of the noise that was promised.
+        noise_scale: share of it that was added.
+        rows: of a synthetic table.
+        rng: for these rows.
+    """
 
     domain: Domain
     noisy: dict[Clique, Array]
     sigma: float
+    noise_scale: float
     rows: int
     rng: np.random.Generator
 
     def insider(self) -> Columns:
         """(n, k) the noisy cells of every marginal."""
-        names = tuple(f"noisy[{','.join(c)}][{i}]" for c, y in self.noisy.items() for i in range(y.shape[1]))
+        names = tuple(name for c in self.noisy for name in marginals.names_of("noisy", self.domain, c))
         return Columns(names, np.hstack(list(self.noisy.values())))
 
     def log_ratio(self, absent: Table, present: Table) -> Array:
         """(n,) of one Gaussian per cell; fits and rows are post-processing and add nothing."""
-        ratio = np.zeros(len(next(iter(self.noisy.values()))))
-        for clique, y in self.noisy.items():
-            a, b = absent.marginal(clique), present.marginal(clique)
-            ratio += (y - (a + b) / 2) @ (b - a) / self.sigma**2
-        return ratio
+        precision = (self.sigma * self.noise_scale) ** -2
+        parts = [
+            marginals.gaussian_log_ratio(y, absent.marginal(c), present.marginal(c), precision)
+            for c, y in self.noisy.items()
+        ]
+        return np.asarray(np.sum(parts, axis=0))
 
     def public(self) -> Tables:
-        """(n, rows, d) synthetic records of the fitted models."""
-        weight = {c: np.full_like(y, 1 / self.sigma**2) for c, y in self.noisy.items()}
-        total = noisy_total(self.noisy, weight)
-        cliques = self._models()
-        refuse_if_too_large(self.domain, cliques, len(total))
-        fitted = fit(self.domain, cliques, self.noisy, weight, total)
-        parts = []
-        for clique, table in zip(cliques, fitted, strict=True):
-            shaped = table.reshape(len(total), *self.domain.shape(clique))
-            parts.append(sample_rows(shaped, self.rows, self.rng))
-        return Tables(self.domain, np.concatenate(parts, axis=2))
+        """(n, rows, d) synthetic records of the fitted models; the same ones whenever they are asked for."""
+        return self._tables
 
-    def _models(self) -> tuple[Clique, ...]:
-        """Independent columns where only those were measured, else one dense clique."""
-        singles = tuple(c for c in self.noisy if len(c) == 1)
-        return singles if len(singles) == len(self.noisy) else (self.domain.columns,)
+    @functools.cached_property
+    def _tables(self) -> Tables:
+        problem, structure = self._problem(), tuple(self.noisy)
+        if len(marginals.maximal(structure)) == len(self.domain.columns) == len(structure):
+            fitted, _ = marginals.fit(problem, structure)
+            order = [(column, ()) for column in self.domain.columns]
+            records = marginals.draw_rows(self.domain, order, fitted.__getitem__, self.rows, self.rng)
+            return Tables(self.domain, records)
+        marginals.refuse_if_too_large(8 * marginals.LANES * self.domain.size(), "fitting all pairs of these columns")
+        joint = marginals.fit_dense(problem)
+        everyone = [(structure, np.arange(len(joint)))]
+        return marginals.dense_rows(self.domain, joint, everyone, self.rows, self.rng)
+
+    def _problem(self) -> Problem:
+        precision = self.sigma**-2
+        n = len(next(iter(self.noisy.values())))
+        total = marginals.total_of(
+            [y.sum(axis=1) for y in self.noisy.values()], [y.shape[1] for y in self.noisy.values()]
+        )
+        sizes = dict(zip(self.domain.columns, self.domain.sizes, strict=True))
+        constant = marginals.lipschitz(tuple(self.noisy), sizes, {c: np.full(n, precision) for c in self.noisy})
+        weight = {c: np.full_like(y, precision) for c, y in self.noisy.items()}
+        return Problem(self.domain, self.noisy, weight, total, constant)

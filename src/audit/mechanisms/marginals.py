@@ -1,17 +1,22 @@
-"""Marginals of many trials at once: measured, fitted by mbi, and turned into synthetic rows."""
+"""Marginals of many trials at once: measured, fitted by mbi, and turned into synthetic rows.
+
+A trial's measurements become a `Problem`; mbi's mirror descent solves a whole batch of problems as one array program.
+A clique is a tuple of columns in the order of the domain. Arrays over a clique are (n, cells), cells in C order.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from audit.core import Array, AuditError, Domain
+from audit.core import Array, AuditError, Domain, Tables
 
 Clique = tuple[str, ...]
 
@@ -19,10 +24,10 @@ ITERATIONS = 1000
 """Of cold mirror descent: within 0.001 rows of the optimum in 95 % of AIM's fits. Warm starts saturate."""
 
 DENSE = 4096
-"""A domain of at most so many cells is fitted as one dense clique, which holds every structure."""
+"""A domain of at most so many cells is fitted as one dense table, which holds every structure."""
 
-FIT_LANES = 500
-"""How many trials one compiled program fits; always so many, since a program's last bits depend on its shape."""
+LANES = 125
+"""How many trials one call of a compiled program fits; always so many, since its last bits depend on its shape."""
 
 
 def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
@@ -34,13 +39,138 @@ def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
     return tuple(c for size in range(1, degree + 1) for c in itertools.combinations(domain.columns, size))
 
 
+def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
+    """Column names of a marginal's cells.
+
+    >>> names_of("noisy", Domain(("a", "b"), (2, 2)), ("a",))
+    ['noisy[a][0]', 'noisy[a][1]']
+    """
+    return [f"{what}[{','.join(clique)}][{cell}]" for cell in range(domain.size(clique))]
+
+
+def gaussian_log_ratio(noisy: Array, absent: Array, present: Array, precision: float | Array) -> Array:
+    """(n,) Σ precision·(y·(b − a) − (b² − a²)/2): log-likelihood ratio of y ~ N(b, 1/precision) against N(a, …).
+
+    Args:
+        noisy: (n, cells) what was measured.
+        absent: true counts a, (cells,) or (n, cells).
+        present: true counts b, likewise.
+        precision: that the noise really has, one number or (n, 1).
+    """
+    return np.asarray(((noisy - (present + absent) / 2) * (present - absent) * precision).sum(axis=1))
+
+
+# --- problems -------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """n fits: minimise ½ Σ weight·(marginal − noisy)² over tables that sum to ``total``.
+
+    Args:
+        domain: of the data.
+        noisy: clique → (n, cells) measured counts; anything where not measured.
+        weight: clique → (n, cells) precisions; 0 where not measured.
+        total: (n,) each trial's own estimate of its row count, > 0.
+        lipschitz: (n,) of the gradient of the loss, as mbi would have it for this trial's own cliques.
+        merged: column → (n, size) how many values share a cell with each value; None: nothing is merged. Mirror descent
+            starts at the uniform table over merged cells, spread evenly inside each, and so stays even inside them.
+    """
+
+    domain: Domain
+    noisy: Mapping[Clique, Array]
+    weight: Mapping[Clique, Array]
+    total: Array
+    lipschitz: Array
+    merged: Mapping[str, Array] | None = None
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    def __getitem__(self, where: Any) -> Problem:
+        """The problems of the trials at ``where``."""
+        merged = None if self.merged is None else {c: m[where] for c, m in self.merged.items()}
+        noisy, weight = ({c: array[where] for c, array in field.items()} for field in (self.noisy, self.weight))
+        return Problem(self.domain, noisy, weight, self.total[where], self.lipschitz[where], merged)
+
+
+def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array:
+    """(n,) precision-weighted mean of noisy row counts, at least 1: a trial's own estimate of its row count.
+
+    The true count is never used: 10 against 11 would be an infinite leak under add/remove.
+
+    Args:
+        sums: (n,) each, sums of measured marginals.
+        variances: of their noise, ∞ where not measured.
+
+    >>> total_of([np.array([8.0, -9.0]), np.array([11.0, 7.0])], [2.0, np.array([1.0, np.inf])]).tolist()
+    [10.0, 1.0]
+    """
+    weights = [1 / np.broadcast_to(np.asarray(v, dtype=float), s.shape) for s, v in zip(sums, variances, strict=True)]
+    return np.maximum(
+        1.0, np.sum([s * w for s, w in zip(sums, weights, strict=True)], axis=0) / np.sum(weights, axis=0)
+    )
+
+
+Structure = tuple[Clique, ...]
+"""A trial's measured cliques, in the order of their first measurement."""
+
+
+def lipschitz(structure: Structure, sizes: Mapping[str, int], precision: Mapping[Clique, Array]) -> Array:
+    """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c that are counted in C.
+
+    A clique is counted in the smallest maximal one that holds it, the first measured of equals, as mbi does.
+
+    Args:
+        structure: measured cliques, in order.
+        sizes: of the columns.
+        precision: clique → (n,).
+    """
+    homes = maximal(structure)
+    blocks: dict[Clique, Array] = {}
+    for clique in structure:
+        home = min((c for c in homes if set(clique) <= set(c)), key=lambda c: _cells(c, sizes))
+        share = precision[clique] * (_cells(home, sizes) / _cells(clique, sizes))
+        blocks[home] = blocks[home] + share if home in blocks else share
+    return np.max(np.stack(list(blocks.values())), axis=0)
+
+
+def maximal(structure: Structure) -> Structure:
+    """The cliques that no other one contains, larger ones first.
+
+    >>> maximal((("a",), ("b",), ("c",), ("a", "b")))
+    (('a', 'b'), ('c',))
+    """
+    longest_first = sorted(dict.fromkeys(structure), key=len, reverse=True)
+    return tuple(c for c in longest_first if not any(set(c) < set(other) for other in longest_first))
+
+
+def _cells(clique: Clique, sizes: Mapping[str, int]) -> int:
+    return math.prod(sizes[column] for column in clique)
+
+
+def group_rows(keys: Array) -> list[Array]:
+    """Places of equal rows of ``keys`` (n, k), a group each.
+
+    >>> [group.tolist() for group in group_rows(np.array([[1, 2], [0, 1], [1, 2]]))]
+    [[1], [0, 2]]
+    """
+    _, inverse = np.unique(keys, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    return np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
+
+
 # --- fitting --------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def mbi() -> Any:
-    """The library, with JAX set up as it wants: doubles, no compilation cache. Imported when the first fit needs it."""
+    """The library, with JAX set up as it wants: doubles, no compilation cache, one thread a worker.
+
+    Imported when the first fit needs it.
+    """
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -50,148 +180,214 @@ def mbi() -> Any:
     return library
 
 
-@functools.lru_cache(maxsize=32)
-def _program(domain: Domain, cliques: tuple[Clique, ...], measured: tuple[Clique, ...], iterations: int) -> Callable[..., Any]:
-    """Compile-once: (noisy, weight, total, lipschitz) of FIT_LANES trials → marginals of ``cliques``.
-
-    The loss is ½ Σ weight·(marginal − noisy)² over all ``measured`` cliques, weight 0 where a trial measured none, so
-    that one program serves every structure.
-    """
+@functools.lru_cache(maxsize=64)
+def _program(
+    domain: Domain, cliques: tuple[Clique, ...], measured: tuple[Clique, ...], merges: bool, iterations: int
+) -> Callable[..., Any]:
+    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals and potentials of ``cliques``."""
     library = mbi()
     import jax
 
     space = library.Domain(domain.columns, domain.sizes)
 
     def loss(marginals: Any, data: Any) -> Any:
-        noisy, weight = data
-        differences = [(marginals.project(c).datavector() - y) ** 2 @ w for c, y, w in zip(measured, noisy, weight, strict=True)]
-        return 0.5 * sum(differences)
+        pairs = zip(measured, *data, strict=True)
+        return 0.5 * sum((marginals.project(c).datavector() - y) ** 2 @ w for c, y, w in pairs)
 
-    def fit(noisy: Any, weight: Any, total: Any, lipschitz: Any) -> Any:
-        target = library.MarginalLossFn(cliques, loss, data=(noisy, weight), lipschitz=lipschitz)
-        model = library.estimation.MirrorDescent().estimate(space, target, known_total=total, iters=iterations)
-        return tuple(model.marginals[c].datavector() for c in cliques)
+    def fit(noisy: Any, weight: Any, total: Any, constant: Any, start: Any) -> Any:
+        target = library.MarginalLossFn(cliques, loss, data=(noisy, weight), lipschitz=constant)
+        first = None
+        if merges:
+            tables = {c: library.Factor(space.project(c), s) for c, s in zip(cliques, start, strict=True)}
+            first = library.CliqueVector(space, cliques, tables)
+        model = library.estimation.MirrorDescent().estimate(
+            space, target, known_total=total, iters=iterations, warm_start=first
+        )
+        return [[v[c].datavector() for c in cliques] for v in (model.marginals, model.potentials)]
 
     return jax.jit(jax.vmap(fit))
 
 
 def fit(
-    domain: Domain,
-    cliques: Sequence[Clique],
-    noisy: Mapping[Clique, Array],
-    weight: Mapping[Clique, Array],
-    total: Array,
-    iterations: int = ITERATIONS,
-) -> tuple[Array, ...]:
-    """Maximum-entropy-like fits of many trials: mirror descent on the precision-weighted squared error.
+    problem: Problem, cliques: Sequence[Clique], lanes: int = LANES, iterations: int = ITERATIONS
+) -> tuple[dict[Clique, Array], dict[Clique, Array]]:
+    """Mirror descent, cold, on every trial's weighted squared error.
 
     Args:
-        domain: of the data.
-        cliques: that the models range over; each measured clique must lie in one.
-        noisy: clique → (n, cells) measured counts.
-        weight: clique → (n, cells) precisions, 0 where not measured.
-        total: (n,) each trial's own estimate of the row count, > 0.
-        iterations: of mirror descent, cold.
+        problem: of n trials.
+        cliques: that the models range over; each clique of the problem must lie in one.
+        lanes: trials per call of the compiled program.
+        iterations: of mirror descent.
 
     Returns:
-        For each of ``cliques`` its (n, cells) fitted marginal.
+        clique → (n, cells) fitted marginals, and clique → (n, cells) potentials.
     """
-    measured = tuple(noisy)
-    program = _program(domain, tuple(cliques), measured, iterations)
-    lipschitz = _lipschitz(domain, cliques, weight)
-    parts = []
-    for start in range(0, len(total), FIT_LANES):
-        # The last batch is padded with copies of its first trial.
-        lanes = start + np.arange(FIT_LANES)
-        lanes[lanes >= len(total)] = start
-        fitted = program(
-            tuple(noisy[c][lanes] for c in measured), tuple(weight[c][lanes] for c in measured), total[lanes], lipschitz[lanes]
-        )
-        parts.append([np.asarray(part)[: len(total) - start] for part in fitted])
-    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    program = _program(problem.domain, tuple(cliques), tuple(problem.noisy), problem.merged is not None, iterations)
+    start = _start(problem, cliques)
+    found: list[Any] = []
+    for first in range(0, len(problem), lanes):
+        # The last batch is filled up with copies of its first trial.
+        lane = first + np.arange(lanes)
+        lane[lane >= len(problem)] = first
+        batch = problem[lane]
+        noisy, weight = tuple(batch.noisy.values()), tuple(batch.weight.values())
+        fitted = program(noisy, weight, batch.total, batch.lipschitz, tuple(s[lane] for s in start))
+        found.append([[np.asarray(table)[: len(problem) - first] for table in tables] for tables in fitted])
+    marginals, potentials = (
+        {c: np.concatenate([part[i][j] for part in found]) for j, c in enumerate(cliques)} for i in range(2)
+    )
+    return marginals, potentials
 
 
-def _lipschitz(domain: Domain, cliques: Sequence[Clique], weight: Mapping[Clique, Array]) -> Array:
-    """(n,) Lipschitz constant of the loss's gradient: max over cliques C of Σ_{c in C} weight·|C|/|c|."""
-    by_clique: dict[Clique, Array] = {}
-    for clique, w in weight.items():
-        home = next(c for c in sorted(cliques, key=domain.size) if set(clique) <= set(c))
-        share = w.max(axis=1) * domain.size(home) / domain.size(clique)
-        by_clique[home] = by_clique.get(home, 0.0) + share
-    return np.max(np.stack(list(by_clique.values())), axis=0)
+def _start(problem: Problem, cliques: Sequence[Clique]) -> list[Array]:
+    """clique → (n, sizes…) minus the logarithm of how many cells share each merged one; () where nothing is merged."""
+    if problem.merged is None:
+        return []
+    left, start = set(problem.domain.columns), []
+    for clique in cliques:
+        shape = problem.domain.shape(clique)
+        table = np.zeros((len(problem), *shape))
+        for axis, column in enumerate(clique):
+            if column in left:
+                along = [1] * len(clique)
+                along[axis] = shape[axis]
+                table -= np.log(problem.merged[column]).reshape(len(problem), *along)
+                left.discard(column)
+        start.append(table)
+    return start
 
 
-def noisy_total(noisy: Mapping[Clique, Array], weight: Mapping[Clique, Array]) -> Array:
-    """(n,) precision-weighted mean of the measured marginals' sums, at least 1: a trial's own estimate of its row count.
-
-    The true count is never used: 10 against 11 would be an infinite leak under add/remove.
-    """
-    sums, precisions = [], []
-    for clique, y in noisy.items():
-        w = weight[clique]
-        measured = (w > 0).all(axis=1)
-        sums.append(y.sum(axis=1))
-        precisions.append(np.where(measured, 1 / np.where(measured[:, None], 1 / np.where(w > 0, w, 1), 1).sum(axis=1), 0))
-    pooled = np.average(np.stack(sums), weights=np.stack(precisions), axis=0)
-    return np.maximum(1.0, pooled)
+def fit_dense(problem: Problem) -> Array:
+    """(n, cells of the whole domain) fitted tables."""
+    everything = problem.domain.columns
+    return fit(problem, (everything,))[0][everything]
 
 
-# --- synthetic rows ---------------------------------------------------------------------------------------------------
+def project(domain: Domain, joint: Array, clique: Clique) -> Array:
+    """(n, cells) marginals of (n, cells of the whole domain) tables."""
+    gone = tuple(i + 1 for i, column in enumerate(domain.columns) if column not in clique)
+    return joint.reshape(-1, *domain.sizes).sum(axis=gone).reshape(len(joint), -1)
 
 
-def sample_rows(tables: Array, rows: int, rng: np.random.Generator) -> Array:
-    """(n, rows, d) records of each trial's joint distribution, by randomised rounding column by column.
+# --- synthetic rows -------------------------------------------------------------------------------------------------
 
-    Within each group of rows that agree so far, the quantiles (rank + u)/size are spread evenly over the next column's
-    conditional distribution, so that counts differ from their expectation by less than one.
+
+@functools.lru_cache(maxsize=4096)
+def column_order(domain: Domain, cliques: tuple[Clique, ...]) -> tuple[tuple[str, Clique], ...]:
+    """The columns in the order in which mbi draws them, each with those drawn before that it depends on."""
+    library = mbi()
+    tree, elimination = library.junction_tree.make_junction_tree(
+        library.Domain(domain.columns, domain.sizes), list(cliques)
+    )
+    used: set[str] = set()
+    order = []
+    for column in reversed(elimination):
+        around = set().union(*(clique for clique in tree.nodes if column in clique))
+        order.append((column, tuple(c for c in domain.columns if c in used & around)))
+        used.add(column)
+    return tuple(order)
+
+
+def draw_rows(
+    domain: Domain,
+    order: Iterable[tuple[str, Clique]],
+    marginal: Callable[[Clique], Array],
+    rows: int,
+    rng: np.random.Generator,
+) -> Array:
+    """(n, rows, d) records of each trial's model, by randomised rounding column by column.
+
+    Within each group of rows that agree on a column's parents, the quantiles (rank + u)/size are spread evenly over its
+    conditional distribution, so that counts differ from their expectation by about one.
 
     Args:
-        tables: (n, s₁, …, s_d) nonnegative weights.
-        rows: of each synthetic table.
+        domain: of the records.
+        order: see `column_order`.
+        marginal: clique, in any order of its columns → (n, cells) weights.
+        rows: of each synthetic table: given, never the noisy total.
         rng: source of u and of the ranks.
     """
-    n, *sizes = tables.shape
-    records = np.empty((n, rows, len(sizes)), dtype=np.int64)
-    group = np.zeros((n, rows), dtype=np.int64)  # flat index of the values so far
-    for j, size in enumerate(sizes):
-        weights = tables.reshape(n, math.prod(sizes[:j]), size, -1).sum(axis=-1)
-        chances = np.take_along_axis(weights, group[:, :, None], axis=1)
-        cumulative = np.cumsum(chances, axis=-1)
-        quantile = _spread(group, rng) * cumulative[:, :, -1]
-        value = np.minimum((quantile[:, :, None] >= cumulative).sum(axis=-1), size - 1)
-        records[:, :, j] = value
-        group = group * size + value
-    return records
+    value: dict[str, Array] = {}
+    for column, parents in order:
+        size = domain.size((column,))
+        table = marginal((*parents, column))
+        table = table.reshape(len(table), -1, size)
+        group = np.zeros((len(table), rows), dtype=np.int64)
+        for parent in parents:
+            group = group * domain.size((parent,)) + value[parent]
+        cumulative = np.cumsum(table, axis=2)
+        chosen = np.take_along_axis(cumulative, group[:, :, None], axis=1)
+        quantile = _spread(group, rng) * chosen[:, :, -1]
+        value[column] = np.minimum((quantile[:, :, None] >= chosen).sum(axis=2), size - 1)
+    return np.stack([value[column] for column in domain.columns], axis=2)
 
 
 def _spread(group: Array, rng: np.random.Generator) -> Array:
-    """(n, rows) numbers in [0, 1): within each row's group stratified, in random order."""
+    """(n, rows) numbers in [0, 1): within each group of rows stratified, in random order."""
     order = np.argsort(group + rng.random(group.shape), axis=1)
     ordered = np.take_along_axis(group, order, axis=1)
     place = np.arange(group.shape[1])
-    starts = np.concatenate([np.ones((len(group), 1), bool), ordered[:, 1:] != ordered[:, :-1]], axis=1)
-    first = np.maximum.accumulate(np.where(starts, place, 0), axis=1)
-    ends = np.concatenate([starts[:, 1:], np.ones((len(group), 1), bool)], axis=1)
-    last = np.minimum.accumulate(np.where(ends, place, group.shape[1])[:, ::-1], axis=1)[:, ::-1]
+    new = ordered[:, 1:] != ordered[:, :-1]
+    edge = np.ones((len(group), 1), dtype=bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, new]), place, 0), axis=1)
+    last = np.where(np.hstack([new, edge]), place, group.shape[1])
+    last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
     quantile = (place - first + rng.random(group.shape)) / (last - first + 1)
     spread = np.empty_like(quantile)
     np.put_along_axis(spread, order, quantile, axis=1)
     return spread
 
 
-def refuse_if_too_large(domain: Domain, cliques: Sequence[Clique], trials: int) -> None:
-    """Say so when ``trials`` fitted tables would not fit into memory.
+def dense_rows(
+    domain: Domain, joint: Array, structures: Sequence[tuple[Structure, Array]], rows: int, rng: np.random.Generator
+) -> Tables:
+    """Synthetic tables from fitted dense ones, each column given those that its trial's structure ties it to.
+
+    Args:
+        domain: of the records.
+        joint: (n, cells of the whole domain).
+        structures: measured cliques, and the trials that measured them.
+        rows: of each synthetic table.
+        rng: source of randomness.
+    """
+    records = np.empty((len(joint), rows, len(domain.columns)), dtype=np.int64)
+    for structure, where in structures:
+        part = joint[where]
+
+        def marginal(clique: Clique, part: Array = part) -> Array:
+            inside = tuple(c for c in domain.columns if c in clique)
+            table = project(domain, part, inside).reshape(len(part), *domain.shape(inside))
+            return table.transpose(0, *(1 + inside.index(c) for c in clique)).reshape(len(part), -1)
+
+        records[where] = draw_rows(domain, column_order(domain, maximal(structure)), marginal, rows, rng)
+    return Tables(domain, records)
+
+
+# --- what cannot be played -----------------------------------------------------------------------------------------
+
+
+def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
+    """Say so when private selection among pairs has nothing to choose, or its claim was computed for other data.
+
+    Raises:
+        AuditError: fewer than two columns, or not as many as promised.
+    """
+    if columns < 2:
+        raise AuditError(f"{mechanism} needs at least 2 columns; give more, or use mechanism={mechanism.lower()}_fixed")
+    if promised not in (None, columns):
+        raise AuditError(f"mechanism.columns is {promised} and the data have {columns}; set it to {columns}, or to null")
+
+
+def refuse_if_too_large(numbers: float, what: str) -> None:
+    """Say so when ``numbers`` doubles would not fit into the memory that is free.
 
     Raises:
         AuditError: with the numbers.
     """
     import psutil
 
-    # marginals, potentials, gradient and two candidates of each, in doubles
-    need = 8 * 6 * trials * sum(domain.size(c) for c in cliques)
-    have = psutil.virtual_memory().available
+    need, have = 8 * numbers / 2**30, psutil.virtual_memory().available / 2**30
     if need > have:
         raise AuditError(
-            f"the domain needs about {need / 2**30:,.0f} GiB for {trials} models and {have / 2**30:,.0f} GiB is free; use"
-            " fewer columns, smaller domains or a lower degree"
+            f"{what} needs about {need:,.1f} GiB and {have:,.1f} GiB is free; use fewer columns or coarser domains"
         )

@@ -1,0 +1,142 @@
+"""The command line: what it says, how it leaves, and that nothing is half-written."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from audit import cli
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in an empty folder: (exit status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+
+    def command(*words):
+        status = cli.main(words)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return command
+
+
+SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
+
+BAD = [
+    (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: aim,"),
+    (["mechansim=aim"], "no key 'mechansim'; did you mean 'mechanism'?"),
+    (["mechanism.esp=1"], "no key 'mechanism.esp'; did you mean 'mechanism.eps'?"),
+    (["+mechanism.rwos=1"], "mechanism has no key 'rwos'; did you mean 'rows'?"),
+    (["eps=0"], "eps=0: input should be greater than 0"),
+    (["eps=-1"], "eps=-1: input should be greater than 0"),
+    (["eps=nan"], "eps=nan: input should be"),
+    (["eps=abc"], "eps=abc: input should be a valid number"),
+    (["delta=0"], "delta=0: input should be greater than 0"),
+    (["delta=1"], "delta=1: input should be less than 1"),
+    (["trials=20"], "trials=20 leaves 8 for train, which needs 20; raise trials or protocol.train"),
+    (["protocol.train=0.5"], "train + validation + test = 1.1; make them sum to 1"),
+    (["canary=tabular"], "canary.csv has no value; give one: canary.csv="),
+    (["canary=tabular", "canary.csv=no.csv", "canary.domain_json=no.json"], "canary.domain_json: cannot read no.json"),
+    (["seed=-1"], "seed=-1: must be a whole number"),
+    (["seed=1,2"], "give -m to play one audit a value"),
+    (["eps=[1"], "cannot read 'eps=[1'"),
+    (["attacker=7"], "attacker=7: Config group override must be a string"),
+    (["sweep=papr"], "no sweep 'papr'; did you mean 'paper'?"),
+    (["mechanism=glob(zz*)", "-m"], "nothing matches, so there is no audit to run"),
+    (["eps=1,0", "-m"], "eps=0: input should be greater than 0"),
+    (["eps=interval(1,2)", "-m"], "intervals cannot be swept"),
+    (["uii"], "no command 'uii'; did you mean 'ui'?"),
+    (["root=/proc/nowhere"], "cannot write to /proc/nowhere"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_bad_input_is_one_line_with_status_2_and_nothing_written(run, words, says, tmp_path):
+    status, out, err = run(*words)
+    assert status == 2 and not out
+    assert says in err and err.count("\n") == 1 and err.startswith("audit: ")
+    assert not list(tmp_path.rglob("*.npz")) and not list(tmp_path.rglob("*.html"))
+
+
+def test_a_server_that_does_not_answer_is_said_before_anything_is_played(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    status, _, err = run(*SMALL)
+    assert status == 2 and "http://127.0.0.1:9" in err and err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_one_audit_prints_its_verdict_and_where_to_look(run, tmp_path):
+    status, out, err = run(*SMALL)
+    assert status == 0, err
+    for part in ("claims", "fpr", "fnr", "mu_hat", "mu_emp", "clopper_pearson", "implied mu", "direct mu", "perfect attack"):
+        assert part in out
+    page = re.search(r"report (\S+report.html)", out)
+    assert page and os.path.exists(page[1])
+    assert "#/experiments/" in out
+    assert list((tmp_path / "mlruns" / "trials").rglob("*.npz"))
+
+
+def test_flags_may_stand_anywhere_and_a_sweep_shares_its_trials(run, tmp_path):
+    status, out, _ = run(*SMALL, "-m", "criterion=advantage,mu_lower")
+    assert status == 0 and "compareRunsMode=CHART" in out
+    assert len(list((tmp_path / "mlruns" / "trials").iterdir())) == 1
+
+
+def test_a_users_own_conf_and_code_are_found(run, tmp_path):
+    (tmp_path / "conf" / "mechanism").mkdir(parents=True)
+    (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text("_target_: mine.Mine\nmu: 1.0\n")
+    (tmp_path / "mine.py").write_text(
+        "import dataclasses\nfrom audit.core import Claim, Columns\nfrom audit.privacy import GDP\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Mine:\n    mu: float\n    block = 100\n"
+        "    @property\n    def claims(self): return (Claim(GDP(), self.mu),)\n"
+        "    def release(self, data, trials, rng):\n"
+        "        return Out(len(data.records) + rng.normal(size=(trials, 1)) / self.mu)\n"
+        "@dataclasses.dataclass(frozen=True)\nclass Out:\n    y: object\n"
+        "    def public(self): return Columns(('y',), self.y)\n    insider = public\n"
+        "    def log_ratio(self, absent, present): return None\n"
+    )
+    status, out, err = run("mechanism=mine", "attacker=logistic", "trials=1000", "features=white_box")
+    assert status == 0, err
+    assert "1-GDP" in out
+    status, _, err = run("mechanism=mine", "attacker=likelihood_ratio", "trials=1000")
+    assert status == 2 and "gives no exact likelihood" in err
+
+
+def test_a_job_that_fails_is_said_and_the_sweep_goes_on(run):
+    status, out, err = run(*SMALL, "trials=1000", "attacker=likelihood_ratio,logistic", "canary.rows=10", "-m", "criterion=fixed,advantage")
+    assert status == 0, err
+    assert out.count("report ") >= 4
+
+
+def test_ctrl_c_keeps_finished_blocks_and_the_same_command_goes_on(tmp_path):
+    words = [sys.executable, "-m", "audit", "trials=4000000", "mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "backend=serial"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.time() + 60
+        while not list(tmp_path.rglob("*.npz")) and time.time() < deadline:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "the same command goes on from there" in err and "Traceback" not in err
+    kept = len(list(tmp_path.rglob("*.npz")))
+    assert kept >= 1 and not list(tmp_path.rglob("*.part"))
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "mlruns" / "mlflow.db") as log:
+        assert log.execute("select distinct status from runs").fetchall() == [("KILLED",)]
+    log.close()
+
+
+def test_expand_is_hydras_own_product():
+    words = ["mechanism=mst,aim", "eps=0.5,1", "criterion=advantage", "mechanism=gaussian,mst"]
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    theirs = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(words), None)[0]
+    assert cli.expand(words) == theirs

@@ -1,0 +1,72 @@
+"""Every YAML composes and instantiates, and what it makes is of the type that its group promises."""
+
+import numpy as np
+import pytest
+
+from audit import cli
+from audit.canaries.worst_case import WorstCase
+from audit.core import Challenge, Mechanism
+
+ROOT = cli.folder("conf")
+OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
+SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
+NEEDS = {"canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"]}
+
+
+@pytest.fixture
+def words(tmp_path, monkeypatch):
+    """Compose in an empty folder, with a small table for what needs one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("x,y\n0,0\n0,0\n1,1\n")
+    (tmp_path / "t.json").write_text('{"x": 2, "y": 2}')
+    cli._register()
+    files = {"csv": tmp_path / "t.csv", "json": tmp_path / "t.json"}
+    return lambda option: [option, *(word.format(**files) for word in NEEDS.get(option, []))]
+
+
+def plan(overrides):
+    _, (only,) = cli.check(overrides, many=False)
+    return only
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_composes_and_instantiates(option, words):
+    made = plan(words(option))
+    assert isinstance(made.mechanism, Mechanism)
+    assert isinstance(made.challenge, Challenge)
+    assert made.mechanism.block % 2 == 0
+
+
+@pytest.mark.parametrize("sweep", SWEEPS)
+def test_every_sweep_is_checked_whole(sweep, words):
+    name, plans = cli.check([f"sweep={sweep}"], many=False)
+    assert name == sweep and len(plans) > 1
+    names = [each.name for each in plans]
+    assert len(set(names)) == len(names), "audits of a sweep must be told apart by their names"
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
+def test_a_claims_curve_is_a_tradeoff_curve(option, words):
+    alpha = np.linspace(0, 1, 201)
+    for claim in plan(words(option)).mechanism.claims:
+        beta = claim.notion.beta(alpha, claim.parameter)
+        assert np.all(np.diff(beta) <= 1e-12) and np.all(beta <= 1 - alpha + 1e-12)
+        assert np.all(beta[:-2] + beta[2:] - 2 * beta[1:-1] >= -1e-9)
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
+def test_a_mechanism_releases_what_it_is_asked_for(option, words):
+    mechanism, challenge = plan(words(option)).mechanism, WorstCase()
+    for trials in (2, 6):
+        releases = mechanism.release(challenge.data([True]), trials, np.random.default_rng(0))
+        assert releases.insider().values.shape == (trials, len(releases.insider().names))
+        ratio = releases.log_ratio(challenge.data([False]), challenge.data([True]))
+        assert ratio is None or (ratio.shape == (trials,) and np.isfinite(ratio).all())
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
+def test_the_same_seed_gives_the_same_release_whatever_is_looked_at_first(option, words):
+    mechanism, data = plan(words(option)).mechanism, WorstCase().data([True])
+    one, other = (mechanism.release(data, 4, np.random.default_rng(7)) for _ in range(2))
+    one.public()
+    assert np.array_equal(one.insider().values, other.insider().values)

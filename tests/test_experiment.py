@@ -1,0 +1,116 @@
+import dataclasses
+
+import pytest
+from toys import Toy
+
+from audit.attackers import LikelihoodRatio
+from audit.canaries.worst_case import WorstCase
+from audit.core import AuditError, Bound, Claim, Refused
+from audit.criteria import Advantage
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.joint_bayes import JointBayes
+from audit.experiment import Plan, audit, bound_all, judge, references, target_mu
+from audit.features import WhiteBox
+from audit.game import Serial
+from audit.privacy import GDP, ZCDP, ApproximateDP
+from audit.protocols import Holdout
+
+
+@dataclasses.dataclass(frozen=True)
+class Claiming(Toy):
+    """A toy that promises another μ than it keeps."""
+
+    claimed: float = 1.0
+
+    @property
+    def claims(self):
+        return (Claim(GDP(), self.claimed),)
+
+
+def plan(tmp_path, mechanism, trials=4000, seed=0):
+    return Plan(
+        name="toy",
+        config={},
+        mechanism=mechanism,
+        challenge=WorstCase(),
+        features=WhiteBox(),
+        attacker=LikelihoodRatio(),
+        criterion=Advantage(),
+        estimators=(JointBayes(), ClopperPearson(significance=0.1)),
+        accusing=ClopperPearson(significance=0.01),
+        protocol=Holdout(trials=trials),
+        backend=Serial(),
+        seed=seed,
+        root=tmp_path,
+    )
+
+
+def test_an_honest_mechanism_is_tight(tmp_path):
+    result = audit(plan(tmp_path, Claiming(mu=1.0, claimed=1.0)))
+    # mu_hat has sd 0.07 with 800 test trials a side: 6 sd is 0.42
+    assert result.mu_hat == pytest.approx(1.0, abs=0.42)
+    assert result.verdict.word in ("tight", "loose")
+    assert result.bounds[0].estimator == "joint_bayes" and result.bounds[0].notion == GDP()
+    assert result.mu_implied == 1.0 and result.mu_direct is None
+    assert [stage.name for stage in result.stages] == ["trials", "attack", "scores", "threshold", "bounds"]
+
+
+def test_a_mechanism_with_half_the_noise_is_accused(tmp_path):
+    result = audit(plan(tmp_path, Claiming(mu=2.0, claimed=1.0)))
+    # the bound at 1 % is 1.75 ± 0.09: 1.0 is 8 sd below
+    assert result.verdict.word == "violation"
+    assert result.verdict.accusing.kind == "finite-sample" and result.verdict.accusing.significance == 0.01
+    assert "leaks more than it claims" in result.verdict.reason and "\n" not in result.verdict.reason
+
+
+def test_too_few_trials_are_inconclusive(tmp_path):
+    result = audit(plan(tmp_path, Claiming(mu=0.1, claimed=0.1), trials=400))
+    assert result.verdict.word == "inconclusive"
+
+
+def test_the_second_audit_plays_nothing(tmp_path):
+    first, second = (audit(plan(tmp_path, Toy())) for _ in range(2))
+    assert first.provenance["blocks played"] == "200" and second.provenance["blocks played"] == "0"
+    assert first.evidence.counts == second.evidence.counts
+
+
+def bound(lower, notion=None):
+    return Bound("clopper_pearson", notion or GDP(), lower, 0.01, "finite-sample")
+
+
+def test_verdicts_follow_the_bound_and_not_the_point_estimate():
+    claim = Claim(GDP(), 1.0)
+    assert judge(bound(0.99), bound(1.01), claim, 1.0, 0.9).word == "violation"
+    assert judge(bound(1.20), bound(1.00), claim, 1.0, 0.9).word == "tight"
+    assert judge(bound(0.50), bound(0.40), claim, 1.0, 0.9).word == "loose"
+    assert judge(bound(0.50), bound(0.40), claim, 1.0, 0.4).word == "inconclusive"
+
+
+def test_reference_lines_come_from_the_claims_and_not_from_numerical_ones():
+    zcdp, approximate = Claim(ZCDP(), 0.10341283143), Claim(ApproximateDP(0.01), 1.0)
+    implied, direct = references((zcdp, approximate, Claim(GDP(), 9.0, numerical=True)))
+    assert implied == pytest.approx(0.45478089545, abs=1e-9) and direct == pytest.approx(0.53251664850, abs=1e-9)
+    assert references((Claim(GDP(), 0.3), zcdp))[0] == 0.3
+    assert references((approximate,))[0] is None
+
+
+def test_the_target_is_the_implied_mu_or_that_of_the_curve():
+    assert target_mu(Claim(ZCDP(), 0.5), 0.9) == 0.9
+    assert target_mu(Claim(GDP(), 0.7), None) == pytest.approx(0.7)
+
+
+class Shy:
+    """An estimator that refuses everything."""
+
+    name, significance = "shy", 0.1
+
+    def __call__(self, evidence, notion):
+        raise Refused("not today")
+
+
+def test_estimators_that_refuse_are_left_out_with_their_reason(tmp_path):
+    evidence = audit(plan(tmp_path, Toy())).evidence
+    bounds, refused = bound_all((JointBayes(), Shy()), evidence, (Claim(GDP(), 1.0),))
+    assert [b.estimator for b in bounds] == ["joint_bayes"] and refused == {"shy (gdp)": "not today"}
+    with pytest.raises(AuditError, match="estimator=shy: not today"):
+        bound_all((Shy(),), evidence, (Claim(GDP(), 1.0),))

@@ -1,0 +1,503 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import math
+import re
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from rich.console import Console
+
+from audit import privacy, report
+from audit.core import Bound, Claim, Evidence, Fold, Result, Scores, Stage, Verdict
+from audit.criteria import Advantage, MuHat
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.joint_bayes import JointBayes
+from audit.privacy import GDP, ZCDP, ApproximateDP
+
+RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850  # REFERENCE.md, eps 1, delta 0.01
+
+
+def gaussian(mu: float, per_side: int, first: int, seed: int) -> Scores:
+    bits = np.tile([False, True], per_side)
+    index = np.arange(first, first + 2 * per_side)
+    return Scores(np.random.default_rng(seed).normal(size=2 * per_side) + mu * bits, bits, index, index)
+
+
+def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, seed: int = 7, name: str = "") -> Result:
+    selection = gaussian(mu, 1000, 0, seed)
+    threshold = (MuHat() if criterion == "mu_hat" else Advantage())(selection)
+    evidence = Evidence((Fold(np.array([], int), selection, threshold, gaussian(mu, 2000, 10_000, seed + 100)),))
+    rho = privacy.rho_from_eps_delta(eps, 0.01)
+    claims = (
+        Claim(GDP(), privacy.implied_mu(rho)),
+        Claim(ApproximateDP(0.01), eps),
+        Claim(ZCDP(), rho),
+        Claim(GDP(), 1.01 * privacy.implied_mu(rho), numerical=True),
+    )
+    estimators = (JointBayes(), ClopperPearson())
+    bounds = tuple(estimate(evidence, notion) for estimate in estimators for notion in (GDP(), ApproximateDP(0.01)))
+    return Result(
+        name=name or f"mst_fixed eps={eps:g} xgboost {criterion}",
+        config={
+            "eps": eps,
+            "criterion": {"_target_": f"audit.criteria.{criterion}"},
+            "choices": {"criterion": criterion},
+        },
+        challenge="10 rows of [0, 0, 0], with or without [1, 1, 1] (add/remove neighbours)",
+        claims=claims,
+        evidence=evidence,
+        mu_hat=float(privacy.mu_hat(evidence.counts.fpr, evidence.counts.fnr)),
+        bounds=bounds,
+        refused={"curve (zcdp)": "it knows GDP only"},
+        mu_implied=privacy.implied_mu(rho),
+        mu_direct=privacy.direct_mu(eps, 0.01),
+        expected=0.4035,
+        verdict=Verdict("tight", "Little room below the claim.", ClopperPearson(significance=0.01)(evidence, GDP())),
+        stages=(Stage("trials", 3.0), Stage("attack", 1.25)),
+        provenance={"git_commit": "abc", "trials": "6000", "command": "python -m audit mechanism=mst_fixed eps=1"},
+        notes=("a note",),
+    )
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return fake()
+
+
+# --- the empirical curve ----------------------------------------------------------------------------------------------
+
+
+def slow_tradeoff(scores: Scores) -> list[tuple[float, float]]:
+    """Every threshold one by one, from "never" on."""
+    counts = [scores.count(t) for t in sorted(set(scores.values.tolist()), reverse=True)]
+    return [(0.0, 1.0)] + [(c.fpr, c.fnr) for c in counts]
+
+
+pairs = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0, math.inf]), st.booleans()), min_size=2, max_size=30)
+
+
+@given(pairs)
+@settings(deadline=None)
+def test_tradeoff_is_that_of_every_threshold(drawn: list[tuple[float, bool]]) -> None:
+    values, bits = (np.array(column) for column in zip(*[*drawn, (0.0, False), (0.0, True)], strict=True))
+    scores = Scores(values, bits, np.arange(len(bits)), np.arange(len(bits)))
+    alpha, beta = report.tradeoff(scores)
+    np.testing.assert_allclose(np.column_stack([alpha, beta]), slow_tradeoff(scores))
+    assert np.all(np.diff(alpha) >= 0) and np.all(np.diff(beta) <= 0)
+    assert (alpha[-1], beta[-1]) == (1, 0)
+
+
+def test_tradeoff_tells_ties_apart_from_a_strict_threshold() -> None:
+    bits = np.array([False, True])
+    scores = Scores(np.array([1.0, 1.0]), bits, np.arange(2), np.arange(2))
+    alpha, beta = report.tradeoff(scores)
+    assert alpha.tolist() == [0, 1] and beta.tolist() == [1, 0]  # a strict one would stop at (0, 1)
+
+
+def test_chosen_point_is_on_the_curve(result: Result) -> None:
+    alpha, beta = report.tradeoff(result.evidence.folds[0].test)
+    counts = result.evidence.counts
+    # The threshold is a selection score: between two test scores it does what the next one does.
+    assert np.min(np.abs(alpha - counts.fpr) + np.abs(beta - counts.fnr)) == 0
+
+
+# --- frontiers and figures --------------------------------------------------------------------------------------------
+
+
+def test_frontiers_are_references_and_claims_each_once(result: Result) -> None:
+    found = {(type(f.notion).__name__, round(f.parameter, 6)): f for f in report.frontiers(result)}
+    assert len(found) == len(report.frontiers(result)) == 5
+    assert found["GDP", round(IMPLIED, 6)].label == "implied μ, the claim: 0.4548-GDP"
+    assert found["GDP", round(DIRECT, 6)].label == "direct μ: 0.5325-GDP"
+    assert "claim" not in found["ApproximateDP", 1.0].label
+    numerical = found["GDP", round(1.01 * privacy.implied_mu(RHO), 6)]
+    assert "numerical" in numerical.label and numerical.dash
+    swapped = dataclasses.replace(result, claims=result.claims[1:])
+    assert [f.label for f in report.frontiers(swapped) if "claim" in f.label] == ["claim: (1, 0.01)-DP"]
+
+
+def test_a_frontier_is_its_notions_curve_kinks_included(result: Result) -> None:
+    for frontier in report.frontiers(result):
+        alpha, beta = frontier.curve()
+        assert np.all(np.diff(alpha) > 0) and np.all(beta <= 1 - alpha + 1e-12)
+        assert set(frontier.notion.kinks(frontier.parameter)) <= set(alpha)
+
+
+def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is_read_from(result: Result) -> None:
+    (ax,) = report.tradeoff_figure(result).axes
+    lines = [np.column_stack(line.get_data()) for line in ax.lines]
+    measured = np.column_stack(report.tradeoff(result.evidence.folds[0].test))
+    assert any(line.shape == measured.shape and np.allclose(line, measured) for line in lines)
+    counts = result.evidence.counts
+    assert any(line.shape == (1, 2) and np.allclose(line[0], (counts.fpr, counts.fnr)) for line in lines)
+    (box,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    corner = (box.get_x() + box.get_width(), box.get_y() + box.get_height())
+    assert GDP().parameter(*corner) == pytest.approx(ClopperPearson(significance=0.1).lower(counts, GDP()))
+    assert GDP().parameter(box.get_x(), box.get_y()) > result.mu_hat > GDP().parameter(*corner)
+    told = " ".join(text.get_text() for text in ax.texts)
+    for words in ("random guessing", "implied μ", "direct μ", "(1, 0.01)-DP", "0.1034-zCDP", "numerical", "chosen"):
+        assert words in told
+
+
+def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
+    fold = result.evidence.folds[0]
+    repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
+    together = dataclasses.replace(result, evidence=Evidence((dataclasses.replace(fold, test=repeated),)))
+    assert not [p for p in report.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
+
+
+def test_no_two_labels_of_the_tradeoff_figure_touch(result: Result) -> None:
+    for drawn in (result, fake(eps=4.0, mu=1.3)):
+        figure = report.tradeoff_figure(drawn)
+        assert not touching(figure), touching(figure)
+
+
+def touching(figure: Figure) -> list[tuple[str, str]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure).draw()
+    boxes = [(t.get_text(), Text.get_window_extent(t)) for ax in figure.axes for t in ax.texts]  # without leaders
+    return [(a, b) for i, (a, one) in enumerate(boxes) for b, other in boxes[:i] if one.overlaps(other)]
+
+
+def test_touching_notices() -> None:
+    figure = Figure()
+    for text in ("one", "two"):
+        figure.subplots() if not figure.axes else None
+        figure.axes[0].text(0.5, 0.5, text)
+    assert touching(figure) == [("two", "one")]
+
+
+def test_threshold_figure_marks_the_choice(result: Result) -> None:
+    figure = report.threshold_figure(result)
+    assert figure is not None
+    (ax,) = figure.axes
+    threshold = result.evidence.folds[0].threshold
+    assert any(list(line.get_xdata()) == [threshold, threshold] for line in ax.lines)
+    advantage = next(line for line in ax.lines if to_hex(line.get_color()) == report.INK["measured"])
+    x, y = (np.asarray(values) for values in advantage.get_data())
+    assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(y.max(), abs=0.005)  # two grids of quantiles
+    assert "chosen" in " ".join(text.get_text() for text in ax.texts)
+
+
+def test_threshold_figure_shows_mu_where_it_was_chosen_by_mu() -> None:
+    figure = report.threshold_figure(fake("mu_hat"))
+    assert figure is not None
+    assert [ax.get_ylabel() for ax in figure.axes] == ["share of selection trials", "mu_hat"]
+
+
+def test_no_threshold_figure_where_nothing_was_chosen_on_data(result: Result) -> None:
+    fold = dataclasses.replace(result.evidence.folds[0], selection=None)
+    unchosen = dataclasses.replace(result, evidence=Evidence((fold,)))
+    assert report.threshold_figure(unchosen) is None
+    assert "figure-threshold" not in report.page(unchosen)
+
+
+@pytest.mark.parametrize("threshold", [math.inf, -math.inf])
+def test_a_threshold_outside_the_scores_is_said(result: Result, threshold: float) -> None:
+    fold = dataclasses.replace(result.evidence.folds[0], threshold=threshold)
+    odd = dataclasses.replace(result, evidence=Evidence((fold,)))
+    figure = report.threshold_figure(odd)
+    assert figure is not None
+    assert "outside the scores" in " ".join(text.get_text() for text in figure.axes[0].texts)
+    report.page(odd)
+
+
+def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
+    for values in ((0.0, 1.0), (-math.inf, math.inf), (math.inf, math.inf)):
+        bits = np.tile([False, True], 50)
+        drawn = [
+            Scores(np.where(bits, values[1], values[0]), bits, np.arange(first, first + 100), np.arange(100))
+            for first in (0, 100)
+        ]
+        fold = Fold(np.array([], int), drawn[0], values[1], drawn[1])
+        report.page(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
+
+
+# --- why the published criterion collapses ----------------------------------------------------------------------------
+
+
+def test_a_collapsed_threshold_is_explained_and_a_good_one_is_not(result: Result) -> None:
+    fold = result.evidence.folds[0]
+    assert fold.selection is not None
+    # One lucky selection trial: the largest present score above every absent one.
+    threshold = float(np.sort(fold.selection.absent)[-1]) + 1e-9
+    lucky = dataclasses.replace(fold.selection, values=np.append(fold.selection.values[:-1], 9.0))
+    at_corner = Evidence((dataclasses.replace(fold, selection=lucky, threshold=threshold),))
+    nothing = (Bound("joint_bayes", GDP(), 0.0, 0.1, "Bayesian"),)
+    told = report.why_collapsed(dataclasses.replace(result, evidence=at_corner, bounds=nothing))
+    assert told is not None
+    assert "0 of 1000 absent" in told and "∞ on the selection trials" in told and "a bound of 0.000" in told
+    assert report.why_collapsed(result) is None
+    kept = dataclasses.replace(result, evidence=at_corner, bounds=(Bound("b", GDP(), 0.4, 0.1, "Bayesian"),))
+    assert report.why_collapsed(kept) is None  # a corner that the test confirms is a find, not a collapse
+    apart = fake("mu_hat", mu=30.0)  # mu_hat is ∞ there too, and rightly so
+    assert apart.mu_hat == math.inf and report.why_collapsed(apart) is None
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def printed(what: object, width: int = 100) -> str:
+    out = StringIO()
+    Console(file=out, width=width).print(what)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_table_says_all(result: Result, width: int) -> None:
+    lines = printed(report.table(result), width).splitlines()
+    assert any(re.search(r"clopper_pearson +\(0\.\d+, 0\.01\)-DP +10 % +finite-sample", line) for line in lines)
+    told = " ".join(" ".join(lines).split())
+    counts = result.evidence.counts
+    for words in (
+        result.name,
+        "10 rows of [0, 0, 0], with or without [1, 1, 1] (add/remove neighbours)",  # no markup: brackets stay
+        "0.4548-GDP (judged)",
+        "numerical, not certified",
+        f"{counts.fpr:.4f}",
+        f"{counts.fnr:.4f}",
+        f"mu_hat {result.mu_hat:.4f}",
+        "mu_emp (joint_bayes)",
+        f"{result.bounds[0].lower:.4g}-GDP",
+        "clopper_pearson",
+        "accusing (clopper_pearson)",
+        "finite-sample",
+        "Bayesian",
+        "10 %",
+        "1 %",
+        "implied mu 0.4548",
+        "direct mu 0.5325",
+        "perfect attack 0.4035",
+        "tight Little room below the claim.",
+        "note a note",
+        "Left out: curve (zcdp): it knows GDP only",
+        "4.2 s: trials 3.0 s · attack 1.2 s",
+    ):
+        assert words in told, words
+    assert "\x1b" not in told  # no colours where it is piped
+
+
+def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
+    paper = [
+        dataclasses.replace(result, name="default", config={"published": {"mu_emp": 0.43, "corrected": 0.3405}}),
+        dataclasses.replace(result, name="black_box", config={"published": {"mu_emp": 0.2}}),
+    ]
+    header, rows = report.sweep_rows(paper)
+    assert header[:3] == ("audit", "published", "corrected")
+    assert rows[0][:3] == ("default", "0.43", "0.3405") and rows[1][:3] == ("black_box", "0.2", "–")
+    assert rows[0][header.index("mu_emp")] == f"{result.bounds[0].lower:.3f}"
+    assert rows[0][header.index("tightness")] == f"{result.bounds[0].lower / IMPLIED:.2f}"
+    assert report.sweep_rows([result])[0] == report.SWEEP
+    told = printed(report.sweep_table(paper), 80)
+    assert "black_box" in told and "corrected" in told and "tight" in told and "…" not in told
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def grid() -> list[Result]:
+    mus = {0.5: 0.265437, 1.0: 0.454781, 2.0: 0.781125}  # REFERENCE.md
+    return [fake(eps=eps, mu=mu, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps, mu in mus.items()]
+
+
+def test_eps_figure_has_a_line_a_mechanism_and_the_references(grid: list[Result]) -> None:
+    figure = report.eps_figure(grid[::-1])
+    assert figure is not None
+    (ax,) = figure.axes
+    lines = {to_hex(line.get_color()): np.asarray(line.get_ydata(), float) for line in ax.lines}
+    np.testing.assert_allclose(lines[report.INK["implied"]], [0.265437, 0.454781, 0.781125], atol=1e-6)
+    np.testing.assert_allclose(lines[report.INK["direct"]], [0.317772, 0.532517, 0.895853], atol=1e-6)
+    assert len(ax.lines) == 4
+    aim = [r.bounds[0].lower for r in grid[3:]]
+    assert any(np.allclose(line, aim) for line in lines.values())
+    assert {text.get_text() for text in ax.texts} == {"implied μ", "direct μ", "mu_emp mst", "mu_emp aim"}
+    assert not touching(figure)
+
+
+def test_no_eps_figure_for_one_eps(grid: list[Result]) -> None:
+    assert report.eps_figure(grid[:1]) is None
+    assert report.eps_figure([grid[0], grid[3]]) is None
+    assert report.bar_figure(grid[:1]) is None
+
+
+def test_bars_are_as_long_as_mu_emp(grid: list[Result]) -> None:
+    figure = report.bar_figure(grid)
+    assert figure is not None
+    bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert [bar.get_width() for bar in bars] == [r.bounds[0].lower for r in grid]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == report.distinct([r.name for r in grid])
+
+
+def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
+    path = report.save_sweep(grid, tmp_path, "epsilon_grid", "audit sweep=epsilon_grid")
+    assert {p.name for p in tmp_path.iterdir()} == {"report.html", "sweep.csv", "mu_emp.png", "mu_emp_against_eps.png"}
+    read = Page(path.read_text("utf-8"))
+    assert "6 audits: 6 tight." in read.text and "audit sweep=epsilon_grid" in read.text
+    assert read.text.count("it knows GDP only") == 1  # what all audits share is said once
+    rows = list(csv.reader((tmp_path / "sweep.csv").read_text("utf-8").splitlines()))
+    assert len(rows) == 7 and rows[0][0] == "audit"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its text, its tags, and whatever is wrong with them."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "link", "input"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.parts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+        self.text = " ".join(" ".join(self.parts).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}> closes nothing"
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.parts.append(data)
+
+
+def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
+    read = Page(report.page(result))
+    order = [
+        "tight Little room",
+        "What was audited",
+        "What it leaks at least",
+        "Figures",
+        "Where it comes from",
+        "Do it",
+    ]
+    places = [read.text.index(words) for words in order]
+    assert places == sorted(places)
+    for words in ("abc", "6000", "python -m audit mechanism=mst_fixed eps=1", "a note", "mu_emp (joint_bayes)"):
+        assert words in read.text
+    ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_page_needs_no_network(result: Result) -> None:
+    html = report.page(result)
+    read = Page(html)
+    for _, attrs in read.tags:
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            assert (attrs.get(name) or "#").startswith("#")
+    assert "@import" not in html and not re.search(r"url\((?!#)", html)
+    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in read.tags}
+
+
+def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> None:
+    read = Page(report.page(result))
+    drawn = [attrs for tag, attrs in read.tags if tag == "svg"]
+    assert len(drawn) == 2
+    for attrs in drawn:
+        assert attrs["role"] == "img" and len(attrs["aria-label"] or "") > 50
+    assert read.text.count("The figure as a table") == 2
+
+
+def test_page_follows_light_and_dark(result: Result) -> None:
+    html = report.page(result)
+    assert "prefers-color-scheme: dark" in html
+    body = html[html.index("</style>") :]
+    assert not re.findall(r"#[0-9a-f]{6}\b", body)  # a fixed colour would stay when the scheme changes
+    for role in ("measured", "implied", "direct", "ink", "paper"):
+        assert f"var(--{role})" in body
+    assert len(set(report.INK.values())) == len(report.INK)  # roles are told by their colours
+
+
+def test_page_escapes_everything() -> None:
+    evil = "<script>alert('x')</script>&\"</svg>"
+    result = dataclasses.replace(
+        fake(name=evil),
+        challenge=evil,
+        notes=(evil,),
+        refused={evil: evil},
+        provenance={evil: evil, "command": evil},
+        config={"a": evil},
+        stages=(Stage(evil, 1.0),),
+        verdict=Verdict("loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)),
+    )
+    for html in (report.page(result), report.sweep_page([result, fake()], evil, evil)):
+        read = Page(html)
+        assert "script" not in {tag for tag, _ in read.tags}
+        assert "alert('x')" in read.text
+
+
+def test_the_same_result_is_the_same_page(result: Result) -> None:
+    assert report.page(result) == report.page(result)
+
+
+def test_a_result_with_little_known_is_shown(result: Result) -> None:
+    bare = dataclasses.replace(
+        result,
+        claims=(Claim(ApproximateDP(0.0), math.inf),),
+        mu_hat=math.nan,
+        mu_implied=None,
+        mu_direct=None,
+        expected=None,
+        provenance={},
+        bounds=result.bounds[:1],
+    )
+    assert "undefined" in Page(report.page(bare)).text
+    assert "–" in printed(report.table(bare))
+    report.sweep_page([bare, result])
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> None:
+    import pandas
+
+    path = report.save(result, tmp_path / "new" / "folder")
+    names = {"report.html", "config.yaml", "tradeoff.csv", "tradeoff.png", "threshold.png", "scores.parquet"}
+    assert {p.name for p in path.parent.iterdir()} == names
+    assert yaml.safe_load((path.parent / "config.yaml").read_text("utf-8")) == result.config
+
+    scores = pandas.read_parquet(path.parent / "scores.parquet")
+    test = scores[scores["part"] == "test"]
+    said = test["score"] >= result.evidence.folds[0].threshold
+    counts = result.evidence.counts
+    assert int((said & ~test["present"]).sum()) == counts.fp and int((~said & test["present"]).sum()) == counts.fn
+    assert len(scores) == 6000
+
+    curve = pandas.read_csv(path.parent / "tradeoff.csv")
+    np.testing.assert_array_equal(curve[["alpha", "beta"]].T, report.tradeoff(result.evidence.folds[0].test))
+
+
+def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -> None:
+    other = Fold(np.array([], int), None, 0.1, gaussian(IMPLIED, 500, 50_000, 5))
+    folds = dataclasses.replace(result, evidence=Evidence((*result.evidence.folds, other)))
+    report.save(folds, tmp_path)
+    assert {row["fold"] for row in csv.DictReader(StringIO((tmp_path / "tradeoff.csv").read_text("utf-8")))} == {
+        "0",
+        "1",
+    }

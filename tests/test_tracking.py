@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from audit import tracking
+from audit.core import AuditError, Bound, Claim, Evidence, Fold, Result, Scores, Stage, Verdict
+from audit.privacy import GDP, ZCDP, ApproximateDP
+from audit.tracking import Store
+
+
+@pytest.fixture(autouse=True)
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def fake(name: str = "mst_fixed eps=1 xgboost advantage", mu_hat: float = 0.44) -> Result:
+    bits = np.tile([False, True], 10)
+    scores = Scores(np.arange(20.0), bits, np.arange(20), np.arange(20))
+    evidence = Evidence((Fold(np.array([], int), None, 10.0, scores),))
+    pearson = Bound("clopper_pearson", GDP(), 0.31, 0.1, "finite-sample")
+    return Result(
+        name=name,
+        config={"eps": 1.0, "mechanism": {"_target_": "audit.Mst", "degree": 1}, "choices": {"mechanism": "mst_fixed"}},
+        challenge="a pair",
+        claims=(Claim(GDP(), 0.5), Claim(ApproximateDP(0.01), 1.0)),
+        evidence=evidence,
+        mu_hat=mu_hat,
+        bounds=(
+            Bound("joint_bayes", GDP(), 0.4, 0.1, "Bayesian"),
+            Bound("clopper_pearson", ApproximateDP(0.01), 0.2, 0.1, "finite-sample"),
+            Bound("joint_bayes", ApproximateDP(0.01), 0.3, 0.1, "Bayesian"),
+            pearson,
+            Bound("joint_bayes", ZCDP(), 0.05, 0.1, "Bayesian"),
+        ),
+        refused={},
+        mu_implied=0.5,
+        mu_direct=0.6,
+        expected=0.45,
+        verdict=Verdict("tight", "Little room.", dataclasses.replace(pearson, significance=0.01, lower=0.25)),
+        stages=(Stage("trials", 3.0), Stage("attack", 1.5)),
+        provenance={"git commit": "abc123+", "numpy": "2.4"},
+    )
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        return Store.open(tmp_path_factory.mktemp("here") / "mlruns")
+
+
+# --- what is logged ---------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_those_that_the_issue_names() -> None:
+    assert tracking.metrics(fake()) == {
+        "fpr": 0.5,
+        "fnr": 0.5,
+        "mu_hat": 0.44,
+        "mu_emp": 0.4,
+        "mu_clopper_pearson": 0.31,
+        "mu_implied": 0.5,
+        "mu_direct": 0.6,
+        "eps_emp": 0.3,  # by the estimator behind mu_emp, not by the first that comes
+        "expected": 0.45,
+        "accusing": 0.25,
+        "threshold": 10.0,
+        "tightness": 0.8,
+        "seconds/trials": 3.0,
+        "seconds/attack": 1.5,
+        "bound/joint_bayes/gdp": 0.4,
+        "bound/joint_bayes/approximate": 0.3,
+        "bound/joint_bayes/zcdp": 0.05,
+        "bound/clopper_pearson/gdp": 0.31,
+        "bound/clopper_pearson/approximate": 0.2,
+    }
+
+
+def test_metrics_leave_out_what_is_not_known() -> None:
+    bare = dataclasses.replace(fake(), mu_implied=None, mu_direct=None, expected=None, bounds=fake().bounds[:1])
+    found = tracking.metrics(bare)
+    assert not {"mu_implied", "mu_direct", "expected", "tightness", "eps_emp", "mu_clopper_pearson"} & set(found)
+    assert "tightness" not in tracking.metrics(dataclasses.replace(fake(), mu_implied=0.0))
+
+
+def test_keys_are_in_mlflows_alphabet() -> None:
+    assert tracking._key("hydra/job@µ eps=1") == "hydra/job__ eps_1"
+    assert len(tracking._key("x" * 999)) == 250
+
+
+# --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_round_trips(store: Store) -> None:
+    import mlflow
+
+    before = mlflow.get_tracking_uri()
+    result = fake()
+    run = store.start(result.name, result.config, tags={"case": "default"})
+    (store.folder(run) / "report.html").write_text("<p>here")
+    store.log_result(run, result)
+    store.finish(run, "FINISHED")
+
+    found = store.client.get_run(run)
+    assert found.info.run_name == result.name and found.info.status == "FINISHED"
+    assert found.data.params == {
+        "eps": "1.0",
+        "mechanism": "mst_fixed",
+        "mechanism._target_": "audit.Mst",
+        "mechanism.degree": "1",
+    }
+    assert found.data.metrics == pytest.approx(tracking.metrics(result))
+    tags = found.data.tags
+    assert tags["git_commit"] == "abc123+" and tags["mlflow.source.git.commit"] == "abc123"
+    assert tags["verdict"] == "tight" and tags["mechanism"] == "mst_fixed" and tags["case"] == "default"
+    assert tags["config_hash"] == tracking.config_hash(result.config) and tags["numpy"] == "2.4"
+    assert [file.path for file in store.client.list_artifacts(run)] == ["report.html"]
+    assert store.folder(run).is_relative_to(store.root / "artifacts")
+    assert mlflow.active_run() is None and mlflow.get_tracking_uri() == before  # no global state
+
+
+def test_infinities_are_flags(store: Store) -> None:
+    result = dataclasses.replace(fake(mu_hat=math.inf), mu_direct=math.nan)
+    run = store.start(result.name, result.config)
+    store.log_result(run, result)
+    found = store.client.get_run(run).data.metrics
+    assert found["infinite/mu_hat"] == 1 and found["undefined/mu_direct"] == 1
+    assert "mu_hat" not in found and max(found.values()) < 1e6
+
+
+def test_mlflow_would_store_an_infinity_as_a_number(store: Store) -> None:
+    run = store.start("twin", {})
+    store.client.log_metric(run, "mu_hat", math.inf)
+    assert store.client.get_run(run).data.metrics["mu_hat"] == pytest.approx(1.797e308, rel=1e-3)
+
+
+def test_more_than_a_batch_is_logged(store: Store) -> None:
+    run = store.start("many", {f"key{i}": i for i in range(250)})
+    stages = tuple(Stage(f"stage{i}", 1.0) for i in range(1100))
+    many = dataclasses.replace(fake(), stages=stages, provenance={f"tag{i}": "1" for i in range(150)})
+    store.log_result(run, many)
+    found = store.client.get_run(run)
+    assert len(found.data.params) == 250
+    assert sum(name.startswith("seconds/") for name in found.data.metrics) == 1100
+    assert sum(name.startswith("tag") for name in found.data.tags) == 150
+
+
+def test_what_the_store_refuses_is_one_line(store: Store) -> None:
+    with pytest.raises(AuditError, match=r"^run 0123 cannot be closed: [^\n]*$"):
+        store.finish("0123", "FINISHED")
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_is_a_parent_with_children(store: Store) -> None:
+    parent = store.start_sweep("epsilon_grid", 2)
+    results = [fake("one"), fake("two", mu_hat=math.inf)]
+    for result in results:
+        run = store.start(result.name, result.config, parent=parent)
+        store.log_result(run, result)
+        store.finish(run, "FINISHED")
+    (store.folder(parent) / "mu_emp.png").write_bytes(b"")
+    store.finish_sweep(parent, results, "FAILED")
+
+    found = store.client.get_run(parent)
+    assert found.info.status == "FAILED" and found.data.tags["sweep"] == "epsilon_grid"
+    children = [store.client.get_run(run) for run in store.children(parent)]
+    assert {child.info.run_name for child in children} == {"one", "two"}
+    assert {child.data.tags["mlflow.parentRunId"] for child in children} == {parent}
+    assert {file.path for file in store.client.list_artifacts(parent)} == {"mu_emp.png", "sweep.json"}
+    table = json.loads((store.folder(parent) / "sweep.json").read_text())
+    shown = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["audit"] for row in shown] == ["one", "two"] and [row["mu_emp"] for row in shown] == [0.4, 0.4]
+    assert [row["mu_hat"] for row in shown] == [0.44, None]
+    newest = store.newest()
+    assert newest is not None and newest.info.run_id == parent  # not one of its children
+
+
+def test_links(store: Store) -> None:
+    from urllib.parse import parse_qs
+
+    base = f"http://127.0.0.1:5000/#/experiments/{store.experiment}/runs"
+    assert store.run_link("abc") == f"{base}/abc?workflowType=machine_learning"
+    address, _, query = store.sweep_link("p").partition("?")
+    assert address == base
+    assert parse_qs(query) == {
+        "searchFilter": ["tags.`mlflow.parentRunId` = 'p'"],
+        "orderByKey": ["metrics.`mu_emp`"],
+        "orderByAsc": ["false"],
+        "workflowType": ["machine_learning"],
+        "compareRunsMode": ["CHART"],
+    }
+    assert dataclasses.replace(store, uri="https://host/mlflow/").run_link("abc").startswith("https://host/mlflow/#/")
+    query = tracking.compare_link("http://u", "1", ["a", "b"]).partition("?")[2]
+    assert parse_qs(query) == {"runs": ['["a", "b"]'], "experiments": ['["1"]']}
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_store_is_a_wal_database_in_root(store: Store) -> None:
+    assert store.uri == f"sqlite:///{store.root}/mlflow.db"
+    with contextlib.closing(sqlite3.connect(store.root / "mlflow.db")) as database:
+        assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert Store.open(store.root).experiment == store.experiment
+
+
+def test_no_wal_on_a_network_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mounts = f"/dev/sda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n"
+    monkeypatch.setattr(Path, "read_text", lambda *args, **kwargs: mounts)
+    assert not tracking._on_local_disk(tmp_path / "mlruns")
+    assert tracking._on_local_disk(Path("/elsewhere"))
+
+
+def test_a_given_database_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/own.db")
+    store = Store.open(tmp_path / "mlruns")
+    run = store.start("x", {})
+    assert (tmp_path / "own.db").exists() and not (tmp_path / "mlruns" / "mlflow.db").exists()
+    assert store.folder(run).is_relative_to(tmp_path / "mlruns" / "artifacts")
+
+
+@pytest.mark.slow
+def test_processes_that_open_at_once_make_one_experiment(tmp_path: Path) -> None:
+    code = "import sys; from audit.tracking import Store; print(Store.open(sys.argv[1]).experiment)"
+    command = [sys.executable, "-c", code, str(tmp_path / "mlruns")]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    ended = [(*process.communicate(timeout=60), process.returncode) for process in started]
+    assert [code for *_, code in ended] == [0, 0, 0], ended
+    assert len({out for out, *_ in ended}) == 1
+
+
+@pytest.mark.parametrize("place", ["file", "file/inner", "/proc/audit"])
+def test_an_unwritable_root_is_said(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AuditError, match=r"^cannot write to [^\n]*root=…$"):
+        Store.open(tmp_path / place)
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=5 * 2**20))
+    with pytest.raises(AuditError, match="has 5 MB left"):
+        tracking.check(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=tracking.ROOM))
+    tracking.check(tmp_path)
+
+
+def test_a_root_that_was_moved_is_said(tmp_path: Path) -> None:
+    Store.open(tmp_path / "before")
+    shutil.copytree(tmp_path / "before", tmp_path / "after")
+    with pytest.raises(AuditError, match="was moved"):
+        Store.open(tmp_path / "after")
+
+
+def test_a_deleted_experiment_is_said(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.client.delete_experiment(store.experiment)
+    with pytest.raises(AuditError, match=f"mlflow experiments restore -x {store.experiment}"):
+        Store.open(tmp_path)
+
+
+def test_runs_of_dead_processes_are_closed_and_no_others(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    host = socket.gethostname()
+    mine = tracking._process()
+    runs = {
+        "dead": f"{host} {ended.pid} 1000",
+        "another with its number": mine.rpartition(" ")[0] + " 1000",
+        "alive": mine,
+        "elsewhere": f"not-{host} {ended.pid} 1000",
+        "unknown": "",
+    }
+    ids = {name: store.start(name, {}, tags={"process": process}) for name, process in runs.items()}
+    again = Store.open(tmp_path)
+    status = {name: again.client.get_run(run).info.status for name, run in ids.items()}
+    assert status == {
+        "dead": "KILLED",
+        "another with its number": "KILLED",
+        "alive": "RUNNING",
+        "elsewhere": "RUNNING",
+        "unknown": "RUNNING",
+    }
+
+
+# --- a tracking server ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def server(status: int) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as httpd:
+        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{httpd.server_address[1]}"
+        httpd.shutdown()
+        thread.join()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql"])
+def test_a_server_that_is_not_there_is_said_at_once(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{scheme}://me:secret@127.0.0.1:{free_port()}/x")
+    start = time.monotonic()
+    with pytest.raises(AuditError, match=r"does not answer \(.*refused.*unset MLFLOW_TRACKING_URI") as raised:
+        Store.open(tmp_path)
+    assert time.monotonic() - start < 3
+    assert "secret" not in str(raised.value)
+
+
+def test_a_server_that_keeps_silent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "PATIENCE", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(AuditError, match="does not answer"):
+            tracking.check(tmp_path)
+
+
+def test_a_server_that_is_broken_is_said_and_a_guarded_one_is_there() -> None:
+    with server(503) as uri, pytest.raises(AuditError, match="HTTP status 503"):
+        tracking._reach(uri)
+    for status in (200, 401):
+        with server(status) as uri:
+            tracking._reach(uri)
+
+
+def test_files_for_a_server_are_uploaded(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where artifacts are not local, files are written aside and sent."""
+    run = store.start("remote", {})
+    remote = dataclasses.replace(store, root=tmp_path)
+    sent: list[tuple[str, str]] = []
+    real = store.client.get_run
+
+    def far(run: str) -> object:
+        found = real(run)
+        found.info._artifact_uri = "mlflow-artifacts:/1/x/artifacts"
+        return found
+
+    monkeypatch.setattr(store.client, "get_run", far)
+    monkeypatch.setattr(store.client, "log_artifacts", lambda run, folder: sent.append((run, folder)))
+    folder = remote.folder(run)
+    assert folder == tmp_path / "reports" / run
+    (folder / "report.html").write_text("")
+    remote.log_result(run, fake())
+    assert sent == [(run, str(folder))]
