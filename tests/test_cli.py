@@ -74,7 +74,17 @@ def test_a_server_that_does_not_answer_is_said_before_anything_is_played(run, mo
 def test_one_audit_prints_its_verdict_and_where_to_look(run, tmp_path):
     status, out, err = run(*SMALL)
     assert status == 0, err
-    for part in ("claims", "fpr", "fnr", "mu_hat", "mu_emp", "clopper_pearson", "implied mu", "direct mu", "perfect attack"):
+    for part in (
+        "claims",
+        "fpr",
+        "fnr",
+        "mu_hat",
+        "mu_emp",
+        "clopper_pearson",
+        "implied mu",
+        "direct mu",
+        "perfect attack",
+    ):
         assert part in out
     page = re.search(r"report (\S+report.html)", out)
     assert page and os.path.exists(page[1])
@@ -109,13 +119,24 @@ def test_a_users_own_conf_and_code_are_found(run, tmp_path):
 
 
 def test_a_job_that_fails_is_said_and_the_sweep_goes_on(run):
-    status, out, err = run(*SMALL, "trials=1000", "attacker=likelihood_ratio,logistic", "canary.rows=10", "-m", "criterion=fixed,advantage")
+    status, out, err = run(
+        *SMALL, "trials=1000", "attacker=likelihood_ratio,logistic", "canary.rows=10", "-m", "criterion=fixed,advantage"
+    )
     assert status == 0, err
     assert out.count("report ") >= 4
 
 
 def test_ctrl_c_keeps_finished_blocks_and_the_same_command_goes_on(tmp_path):
-    words = [sys.executable, "-m", "audit", "trials=4000000", "mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "backend=serial"]
+    words = [
+        sys.executable,
+        "-m",
+        "audit",
+        "trials=4000000",
+        "mechanism=gaussian",
+        "features=white_box",
+        "attacker=likelihood_ratio",
+        "backend=serial",
+    ]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.time() + 60
         while not list(tmp_path.rglob("*.npz")) and time.time() < deadline:

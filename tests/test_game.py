@@ -101,7 +101,8 @@ def test_a_block_that_cannot_be_written_leaves_nothing_half_written(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("how", "says"), [("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite"), ("width", "rows of shape")]
+    ("how", "says"),
+    [("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite"), ("width", "rows of shape")],
 )
 def test_wrong_rows_are_refused_with_trial_and_seed(how, says):
     with pytest.raises(AuditError, match=says):

@@ -607,6 +607,8 @@ def test_profile_is_symmetric(steps):
     near = np.abs(grid) < 3
     mirrored = -np.expm1(grid) + np.exp(grid) * profile[::-1]
     np.testing.assert_allclose(profile[near], mirrored[near], atol=1e-6)
+    assert np.all((profile >= np.maximum(-np.expm1(grid), 0) - 1e-9) & (profile <= 1 + 1e-12))
+    assert np.all(np.diff(profile) <= 1e-12)
 
 
 def test_narrow_gaussian_and_idle_steps():
@@ -617,6 +619,12 @@ def test_narrow_gaussian_and_idle_steps():
     # An Either in the middle is followed by the rest, whichever option was taken.
     middle = [Gaussian(0.5), Either(((Selection(0.3),), (Selection(0.1),))), Gaussian(0.5)]
     assert adaptive_mu(middle) == pytest.approx(plain, abs=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 10.0, 30.0])
+def test_tiny_and_huge_budgets(scale):
+    found = adaptive_mu([Gaussian(scale), Selection(scale / 5), Gaussian(scale)])
+    assert math.sqrt(2) * scale < found < 1.02 * math.sqrt(2) * scale
 
 
 def test_order_of_steps_hardly_matters_but_size_does():

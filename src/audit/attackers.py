@@ -81,12 +81,12 @@ class XGBoost:
     """
 
     depth: Count = 1
-    trees: Count = 300
-    rate: Positive = 0.05
+    trees: Count = 400
+    rate: Positive = 0.03
     penalty: Annotated[float, Field(ge=0)] = 10.0
     least_weight: Annotated[float, Field(ge=0)] = 1.0
-    rows: Share = 1.0
-    columns: Share = 1.0
+    rows: Share = 0.5
+    columns: Share = 0.2
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:
@@ -105,7 +105,7 @@ class XGBoost:
 
 @dataclass(frozen=True)
 class GradientBoosting:
-    """scikit-learn's boosted trees. With all defaults it is the attacker of the published code.
+    """scikit-learn's boosted trees. The published code has depth 3, 100 trees, rate 0.1 and all rows.
 
     Args:
         depth: of each tree.
@@ -115,10 +115,10 @@ class GradientBoosting:
         seed: of the subsampling.
     """
 
-    depth: Count = 3
-    trees: Count = 100
-    rate: Positive = 0.1
-    rows: Share = 1.0
+    depth: Count = 1
+    trees: Count = 200
+    rate: Positive = 0.05
+    rows: Share = 0.5
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:
@@ -143,7 +143,7 @@ class RandomForest:
     """
 
     trees: Count = 300
-    least_leaf: Count = 50
+    least_leaf: Count = 100
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:

@@ -11,6 +11,7 @@ import difflib
 import itertools
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -76,7 +77,8 @@ def _compose_and_play(words: Sequence[str]) -> int:
     overrides = [word for word in words if not word.startswith("-")]
     many = bool({"-m", "--multirun"} & set(flags))
     sweep, plans = check(overrides, many)
-    with Session.open(plans, sweep) as session:
+    command = shlex.join(["python", "-m", "audit", *overrides, *flags])
+    with Session.open(plans, sweep, command) as session:
         _hydra(lambda config: session.job(build(config, _choices())), [*flags, *overrides])
     return session.status
 
@@ -133,10 +135,14 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
         key = override.get_key_element()
         if override.is_sweep_override():
             if not override.is_discrete_sweep():
-                raise AuditError(f"{override.input_line}: intervals cannot be swept; list the values, such as eps=0.5,1,2")
+                raise AuditError(
+                    f"{override.input_line}: intervals cannot be swept; list the values, such as eps=0.5,1,2"
+                )
             lists[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
             if not lists[key]:
-                raise AuditError(f"{override.input_line}: nothing matches, so there is no audit to run; check the pattern")
+                raise AuditError(
+                    f"{override.input_line}: nothing matches, so there is no audit to run; check the pattern"
+                )
         else:
             lists[key] = [f"{key}={override.get_value_element_as_str()}"]
     return [list(job) for job in itertools.product(*lists.values())]

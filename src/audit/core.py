@@ -233,9 +233,7 @@ class Trials:
         """One after the other; all must have the same columns."""
         fields = ("rows", "bits", "index", "run", "spent", "log_ratio")
         joined = {f: [getattr(p, f) for p in parts] for f in fields}
-        return Trials(
-            parts[0].columns, **{f: None if v[0] is None else np.concatenate(v) for f, v in joined.items()}
-        )
+        return Trials(parts[0].columns, **{f: None if v[0] is None else np.concatenate(v) for f, v in joined.items()})
 
 
 @dataclasses.dataclass(frozen=True)

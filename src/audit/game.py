@@ -57,7 +57,9 @@ class Game:
         sides = [self._side(block, bit) for bit in (False, True)]
         names = sides[0][0].names
         if sides[1][0].names != names:
-            raise AuditError(f"{self._where(block, 0)}: the columns differ between the two data sets; they would tell all")
+            raise AuditError(
+                f"{self._where(block, 0)}: the columns differ between the two data sets; they would tell all"
+            )
         ratios = [ratio for _, ratio in sides if ratio is not None]
         first = block * self.mechanism.block
         index = np.arange(first, first + self.mechanism.block)
@@ -125,7 +127,9 @@ def fingerprint(game: Game) -> dict[str, Any]:
 
 
 def _describe(thing: Any) -> list[Any]:
-    fields = dataclasses.asdict(thing) if dataclasses.is_dataclass(thing) and not isinstance(thing, type) else repr(thing)
+    fields = (
+        dataclasses.asdict(thing) if dataclasses.is_dataclass(thing) and not isinstance(thing, type) else repr(thing)
+    )
     return [f"{type(thing).__module__}.{type(thing).__qualname__}", getattr(thing, "block", None), fields]
 
 

@@ -23,7 +23,7 @@ from rich.text import Text
 from audit import report
 from audit.core import AuditError, Result
 from audit.experiment import Plan, audit
-from audit.tracking import Store
+from audit.tracking import Status, Store
 
 out, err = Console(), Console(stderr=True)
 
@@ -31,38 +31,51 @@ out, err = Console(), Console(stderr=True)
 class Session:
     """What a command has open: the log of runs, a sweep's parent run, the results so far."""
 
-    def __init__(self, store: Store, parent: str | None, jobs: int) -> None:
-        self._store, self._parent, self._jobs = store, parent, jobs
-        self._provenance = provenance()
+    def __init__(self, store: Store, sweep: str | None, jobs: int, command: str) -> None:
+        self._store, self._sweep = store, sweep
+        self._parent = store.start_sweep(sweep, jobs) if sweep is not None else None
+        self._provenance = provenance() | {"command": command}
         self.results: list[Result] = []
         self.failures: list[str] = []
 
     @classmethod
-    def open(cls, plans: list[Plan], sweep: str | None) -> Session:
+    def open(cls, plans: list[Plan], sweep: str | None, command: str) -> Session:
         """Open the log before anything is played.
 
         Args:
             plans: all jobs, checked.
             sweep: its name; None for a single audit.
+            command: what does it all again.
 
         Raises:
             AuditError: when the log cannot be written or its server does not answer.
         """
-        store = Store.open(plans[0].root)
-        parent = store.start_sweep(sweep, len(plans)) if sweep is not None else None
-        return cls(store, parent, len(plans))
+        return cls(Store.open(plans[0].root), sweep, len(plans), command)
 
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._parent is not None:
-            self._store.finish_sweep(self._parent, self.results, _status(error, self.failures))
-            if self.results:
-                out.print(report.sweep_table(self.results))
-                out.print(f"sweep  {self._store.sweep_link(self._parent)}", soft_wrap=True)
+            self._gather(self._parent, _status(error, self.failures))
         for failure in self.failures:
             err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+
+    def _gather(self, parent: str, status: Status) -> None:
+        """Log a sweep's table, figures and page on its parent run, and print them."""
+        page = None
+        if self.results:
+            command = self._provenance["command"]
+            page = report.save_sweep(self.results, self._store.folder(parent), self._sweep or "sweep", command)
+        self._store.finish_sweep(parent, self.results, status)
+        if page is not None:
+            out.print(report.sweep_table(self.results))
+            out.print(f"report {page}", soft_wrap=True, highlight=False)
+            out.print(
+                f"sweep  {self._store.sweep_link(parent)}   (start the UI: audit ui)", soft_wrap=True, highlight=False
+            )
 
     @property
     def status(self) -> int:
@@ -95,7 +108,7 @@ class Session:
         out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
 
 
-def _status(error: BaseException | None, failures: list[str]) -> str:
+def _status(error: BaseException | None, failures: list[str]) -> Status:
     if isinstance(error, KeyboardInterrupt):
         return "KILLED"
     return "FAILED" if error is not None or failures else "FINISHED"

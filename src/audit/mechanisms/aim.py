@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from audit import privacy
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
-from audit.mechanisms import marginals, trees
+from audit.mechanisms import large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem, Structure
 from audit.privacy import GDP, ZCDP, ApproximateDP, rho_from_eps_delta
@@ -287,7 +287,7 @@ class Course:
     def _fit(self, trials: Array) -> dict[Clique, Array]:
         domain = self.data.domain
         if domain.size() > marginals.DENSE:
-            return trees.answers(self.pool.problem(trials), self.pool.structures(trials), tuple(self.weights))
+            return large.answers(self.pool.problem(trials), self.pool.structures(trials), tuple(self.weights))
         joint = marginals.fit_dense(self.pool.problem(trials))
         return {c: marginals.project(domain, joint, c) for c in self.weights}
 
@@ -311,7 +311,7 @@ class Course:
         if columns * cells * 8 / 2**20 <= share.min():  # not even the model of everything is larger
             return allowed
         for structure, where in self.pool.structures(trials):
-            sizes = trees.model_sizes(self.data.domain, marginals.maximal(structure), tuple(self.weights))
+            sizes = large.model_sizes(self.data.domain, marginals.maximal(structure), tuple(self.weights))
             allowed[where] = sizes <= share[where][:, None]
         return allowed
 
@@ -374,4 +374,4 @@ class Runs:
         domain, structures = self.pool.domain, self.pool.structures(self._everyone)
         if domain.size() <= marginals.DENSE:
             return marginals.dense_rows(domain, self.joint, structures, self.rows, self.rng)
-        return trees.tree_rows(self.problem(), structures, self.rows, self.rng)
+        return large.draw_tables(self.problem(), structures, self.rows, self.rng)

@@ -6,12 +6,13 @@ A clique is a tuple of columns in the order of the domain. Arrays over a clique 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -200,12 +201,25 @@ def _program(
         if merges:
             tables = {c: library.Factor(space.project(c), s) for c, s in zip(cliques, start, strict=True)}
             first = library.CliqueVector(space, cliques, tables)
-        model = library.estimation.MirrorDescent().estimate(
-            space, target, known_total=total, iters=iterations, warm_start=first
-        )
+        with _one_loop(iterations):
+            model = library.estimation.MirrorDescent().estimate(
+                space, target, known_total=total, iters=iterations, warm_start=first
+            )
         return [[v[c].datavector() for c in cliques] for v in (model.marginals, model.potentials)]
 
     return jax.jit(jax.vmap(fit))
+
+
+@contextlib.contextmanager
+def _one_loop(iterations: int) -> Iterator[None]:
+    """While mbi is traced, let it take all steps in one loop: by default it writes one out per 50, compiled 20 times."""
+    module = mbi().estimation
+    every = module.CALLBACK_EVERY
+    module.CALLBACK_EVERY = iterations
+    try:
+        yield
+    finally:
+        module.CALLBACK_EVERY = every
 
 
 def fit(
@@ -375,7 +389,9 @@ def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
     if columns < 2:
         raise AuditError(f"{mechanism} needs at least 2 columns; give more, or use mechanism={mechanism.lower()}_fixed")
     if promised not in (None, columns):
-        raise AuditError(f"mechanism.columns is {promised} and the data have {columns}; set it to {columns}, or to null")
+        raise AuditError(
+            f"mechanism.columns is {promised} and the data have {columns}; set it to {columns}, or to null"
+        )
 
 
 def refuse_if_too_large(numbers: float, what: str) -> None:

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 
 from audit import privacy
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
-from audit.mechanisms import marginals, trees
+from audit.mechanisms import large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
 from audit.privacy import GDP, ZCDP, ApproximateDP, rho_from_eps_delta
@@ -379,7 +379,12 @@ class Runs:
         for pair, even in second.noisy.items():
             trials = second.where[pair]
             shape = (n, even.shape[1])
-            noisy[pair], weight[pair], total, variance = np.zeros(shape), np.zeros(shape), np.zeros(n), np.full(n, np.inf)
+            noisy[pair], weight[pair], total, variance = (
+                np.zeros(shape),
+                np.zeros(shape),
+                np.zeros(n),
+                np.full(n, np.inf),
+            )
             noisy[pair][trials], weight[pair][trials] = even, second.merged[pair] * second.sigma**-2
             total[trials] = even.sum(axis=1)
             variance[trials] = second.sigma**2 * first.cells[pair[0]][trials] * first.cells[pair[1]][trials]
@@ -424,4 +429,4 @@ class Runs:
         domain = self.first.domain
         if domain.size() <= marginals.DENSE:
             return marginals.dense_rows(domain, self.joint, self.structures(), self.rows, self.rng)
-        return trees.tree_rows(self.problem(), self.structures(), self.rows, self.rng)
+        return large.draw_tables(self.problem(), self.structures(), self.rows, self.rng)

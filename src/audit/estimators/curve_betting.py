@@ -1,0 +1,166 @@
+"""Scores → bound on μ, by all thresholds at once, for any number of trials: a bet against each μ."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from audit.core import Array, Bound, Evidence, Refused
+from audit.estimators.curve import Sample, calibrated, calibration, curve_bound, progressive, staircase, tangents
+from audit.privacy import GDP, STRICT, Notion
+
+
+@dataclass(frozen=True, config=STRICT)
+class CurveBetting:
+    """The finite-sample twin of `Curve`: the last μ that a gambler gets rich against, before the first that stands.
+
+    Against μ-GDP, f(present) − g(absent) − c(μ) of `audit.estimators.curve` has no positive expectation, so money that
+    is put on it is a supermartingale whatever the stakes: it reaches 1/significance with probability ≤ significance.
+
+    Args:
+        significance: error probability, at any number of trials.
+
+    References:
+        Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
+        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are left).
+        Ville 1939 (the inequality).
+    """
+
+    significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
+    name: ClassVar[str] = "curve_betting"
+
+    def __call__(self, evidence: Evidence, notion: Notion) -> Bound:
+        """A finite-sample bound on μ.
+
+        Raises:
+            Refused: as `Curve`, and for folds whose trials fitted each other.
+        """
+        if not progressive(evidence.folds):
+            raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+        samples = calibrated(evidence, notion)
+        lower = betting_bound(samples, self.significance, self._sure(evidence))
+        return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
+        """The bound on the quantiles of a Gaussian shift of ``parameter``, shuffled; 0 for other notions."""
+        if not isinstance(notion, GDP) or not n_absent or not n_present:
+            return 0.0
+        rng = np.random.default_rng(0)
+        absent, present = (rng.permutation(ndtri((np.arange(n) + 0.5) / n)) for n in (n_absent, n_present))
+        return betting_bound([(absent, present + parameter)], self.significance, 0.7 * parameter)
+
+    def _sure(self, evidence: Evidence) -> float:
+        """A μ that the first fold's selection scores leave no doubt about, from which on the scan is fine."""
+        selection = evidence.folds[0].selection
+        assert selection is not None
+        z = calibration(selection)
+        return curve_bound([(z(selection.absent), z(selection.present))], 1e-4)
+
+
+def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 0.0) -> float:
+    """The last μ of a grid that is refuted before the first that is not.
+
+    The grid is known before the test, so one true hypothesis must be refuted for the bound to be wrong: the least μ of
+    the grid that is not below the truth.
+
+    Args:
+        samples: calibrated scores (absent, present) of each fold, (n,) each, in an order that does not depend on them.
+        significance: of the test of each μ.
+        sure: below it the grid is coarse; known before the test.
+
+    Returns:
+        ≥ 0, and 0 where a class is empty.
+
+    >>> z = np.random.default_rng(0).permutation(ndtri((np.arange(2000) + 0.5) / 2000))
+    >>> round(betting_bound([(z, z[::-1] + 0.4548)], 0.1), 2)
+    0.41
+    """
+    usable = [sample for sample in samples if min(map(len, sample))]
+    rounds = sum(min(map(len, sample)) for sample in usable)
+    last = 0.0
+    for grid in _grid(sure, math.sqrt(2 / rounds)) if rounds else ():
+        stands = np.flatnonzero(~_refuted(usable, grid, significance))
+        if len(stands):
+            return float(grid[stands[0] - 1]) if stands[0] else last
+        last = float(grid[-1])
+    return last
+
+
+def _grid(sure: float, spread: float) -> Iterator[Array]:
+    """Ascending μ from 0 on in chunks: steps of ``spread`` up to ``sure``, and of a twelfth of it beyond."""
+    coarse = np.arange(0, sure, spread)
+    yield from (coarse[first : first + CHUNK] for first in range(0, len(coarse), CHUNK))
+    start, step = len(coarse) * spread, spread / 12 * max(1.0, sure)
+    while start < LARGEST:
+        yield start + step * np.arange(CHUNK)
+        start += step * CHUNK
+
+
+CHUNK, LARGEST = 32, 30.0
+REACH, COUNT = 1.5, 61
+"""Thresholds closer to the middle than those of `Curve`: what a bet may lose at once limits the stake."""
+SLACK = 1.1
+"""The gambler aims so much higher than he must, since his last steps are of a finite size."""
+ROUNDS_BEFORE = 25
+"""How many rounds of ideal scores the running variance begins with."""
+
+
+def _refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
+    """(m,) whether the gambler's wealth against each μ reaches 1/significance.
+
+    His stake hedges the option that pays 1/significance if all gains, were they normal, add up to more than their
+    quantile: φ(Φ⁻¹(u))/u/√(variance that is left), with u = significance·wealth. So the error probability is used up
+    when the trials are, where a bet that may go on for ever has to save some.
+    """
+    gains, variance, worst = _gains(samples, mu)
+    rounds = gains.shape[1]
+    wealth, seen = np.ones(len(mu)), ROUNDS_BEFORE * variance
+    for first, last in _blocks(rounds):
+        done = significance * wealth >= 1
+        goal = ndtri(np.clip(significance * wealth / SLACK, 1e-200, 0.999))
+        left = seen / (ROUNDS_BEFORE + first) * (rounds - first)
+        stake = np.exp(-(goal**2) / 2 - log_ndtr(goal)) / np.sqrt(2 * math.pi * left)
+        stake = np.where(done, 0.0, np.minimum(stake, 0.95 / worst))  # never all that there is
+        block = gains[:, first:last]
+        wealth = wealth * np.prod(1 + stake[:, None] * block, axis=1)
+        seen = seen + np.sum(block**2, axis=1)
+    return significance * wealth >= 1
+
+
+def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
+    """f(present) − g(absent) − c(μ) of each round (m, rounds), its ideal variance (m,) and its largest loss (m,)."""
+    t, root = tangents(mu, REACH, COUNT)
+    f, g = 1 / root, root
+    f_mean, f_variance = staircase(ndtr(mu[:, None] - t), f)
+    g_mean, g_variance = staircase(ndtr(-t), g)
+    largest = f_mean - g_mean
+    rounds = [(absent, present, min(len(absent), len(present))) for absent, present in samples]
+    gains = [_grouped(present, t, f, n) - _grouped(absent, t, g, n) for absent, present, n in rounds]
+    return np.concatenate(gains, axis=1) - largest[:, None], f_variance + g_variance, np.sum(g, axis=1) + largest
+
+
+def _blocks(rounds: int) -> Iterator[tuple[int, int]]:
+    """Rounds that share a stake: a fortieth of those that are left."""
+    first = 0
+    while first < rounds:
+        last = first + max(1, (rounds - first) // 40)
+        yield first, last
+        first = last
+
+
+def _grouped(values: Array, thresholds: Array, weights: Array, groups: int) -> Array:
+    """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values where there are more than groups."""
+    first, step = thresholds[:, :1], thresholds[:, 1:2] - thresholds[:, :1]
+    passed = np.clip((values - first) / step + 1, 0, thresholds.shape[1]).astype(np.intp)
+    height = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
+    each = np.take_along_axis(height, passed, axis=1)
+    if groups == len(values):
+        return each
+    starts = np.arange(groups) * len(values) // groups
+    return np.add.reduceat(each, starts, axis=1) / np.diff(np.append(starts, len(values)))
