@@ -142,7 +142,7 @@ def test_ctrl_c_keeps_finished_blocks_and_the_same_command_goes_on(tmp_path):
         while not list(tmp_path.rglob("*.npz")) and time.time() < deadline:
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "the same command goes on from there" in err and "Traceback" not in err
     kept = len(list(tmp_path.rglob("*.npz")))

@@ -111,6 +111,6 @@ class Shy:
 def test_estimators_that_refuse_are_left_out_with_their_reason(tmp_path):
     evidence = audit(plan(tmp_path, Toy())).evidence
     bounds, refused = bound_all((JointBayes(), Shy()), evidence, (Claim(GDP(), 1.0),))
-    assert [b.estimator for b in bounds] == ["joint_bayes"] and refused == {"shy (gdp)": "not today"}
-    with pytest.raises(AuditError, match="estimator=shy: not today"):
+    assert [b.estimator for b in bounds] == ["joint_bayes"] and refused == {"shy": "not today"}
+    with pytest.raises(AuditError, match="estimator=shy cannot give mu_emp: not today"):
         bound_all((Shy(),), evidence, (Claim(GDP(), 1.0),))

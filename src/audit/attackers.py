@@ -53,7 +53,7 @@ def _read_log_ratio(trials: Trials) -> Array:
 
 @dataclass(frozen=True)
 class Logistic:
-    """Logistic regression on standardised rows. Right where the evidence adds up over columns, as Gaussian noise's does.
+    """Logistic regression on standardised rows: right where evidence adds up over columns, as Gaussian noise's does.
 
     Args:
         strength: inverse strength of the L2 penalty.
@@ -62,6 +62,7 @@ class Logistic:
     strength: Positive = 0.01
 
     def __call__(self, trials: Trials) -> Attack:
+        """An attack fitted to the rows."""
         return _learn(functools.partial(learning.logistic, self.strength), trials)
 
 
@@ -90,6 +91,7 @@ class XGBoost:
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:
+        """An attack fitted to the rows."""
         settings: dict[str, Any] = {
             "max_depth": self.depth,
             "n_estimators": self.trees,
@@ -122,6 +124,7 @@ class GradientBoosting:
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:
+        """An attack fitted to the rows."""
         settings: dict[str, Any] = {
             "max_depth": self.depth,
             "n_estimators": self.trees,
@@ -147,6 +150,7 @@ class RandomForest:
     seed: int = 0
 
     def __call__(self, trials: Trials) -> Attack:
+        """An attack fitted to the rows."""
         settings = {"n_estimators": self.trees, "min_samples_leaf": self.least_leaf, "random_state": self.seed}
         return _learn(functools.partial(learning.random_forest, **settings), trials)
 

@@ -103,7 +103,7 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
         many = many or base.hydra.mode == RunMode.MULTIRUN
         params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
         assert isinstance(params, dict)
-        jobs = expand([*(f"{key}={value}" for key, value in params.items()), *overrides]) if many else [list(overrides)]
+        jobs = expand([*(f"{key!s}={value!s}" for key, value in params.items()), *overrides]) if many else [list(overrides)]
         plans = []
         for job in jobs:
             config = _compose(job)
@@ -122,7 +122,7 @@ def _compose(overrides: Sequence[str]) -> Any:
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """The jobs of a sweep, as Hydra's basic sweeper makes them: the product of all lists, a later key replacing an earlier.
+    """The jobs of a sweep, as Hydra's basic sweeper makes them: the product of all lists, a later key replacing one before.
 
     Raises:
         AuditError: when there are no jobs, such as for a ``glob(…)`` that matches nothing.
@@ -221,7 +221,7 @@ def _instantiate(group: str, node: dict[str, Any]) -> Any:
 
 
 def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
-    """Every estimator on the shelf but the chosen one, as its YAML says: all bounds that the evidence allows are logged."""
+    """Every estimator on the shelf but the chosen one, as its YAML says: all bounds that are allowed are logged."""
     from omegaconf import OmegaConf
 
     found: dict[str, Path] = {}
@@ -279,7 +279,7 @@ def _register() -> None:
                 group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
             )
 
-    class OwnConf(SearchPathPlugin):
+    class OwnConf(SearchPathPlugin):  # type: ignore[misc]
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
             own = Path.cwd() / "conf"
             if own.is_dir() and own.resolve() != folder("conf").resolve():
@@ -320,9 +320,9 @@ def _unknown_key(text: str) -> str:
     if match is None:
         return _first_line(text)
     key = match[1].split("@")[0]
-    known = [*GROUPS, "case", "sweep", *OmegaConf.load(folder("conf") / "config.yaml")]
+    known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
     for path in folder("conf").glob("*/*.yaml"):
-        known += [f"{path.parent.name}.{inner}" for inner in OmegaConf.load(path) if inner != "_target_"]
+        known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner != "_target_"]
     return f"no key {key!r}{nearest(key, map(str, known))} See audit --help"
 
 

@@ -139,7 +139,9 @@ class Challenge(Protocol):
     """
 
     @property
-    def neighbours(self) -> Neighbours: ...
+    def neighbours(self) -> Neighbours:
+        """Whether a record is added or removed, or replaced."""
+        ...
 
     @property
     def canaries(self) -> Array:
@@ -176,14 +178,18 @@ class Mechanism(Protocol):
     """
 
     @property
-    def block(self) -> int: ...
+    def block(self) -> int:
+        """Trials of a block, an even number."""
+        ...
 
     @property
     def claims(self) -> tuple[Claim, ...]:
         """The first one is judged; the others are shown."""
         ...
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Releases: ...
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Releases:
+        """``trials`` independent runs on one data set."""
+        ...
 
 
 # --- what is played, and what is made of it ------------------------------------------------------------------------
@@ -263,7 +269,7 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, higher is "present"."""
+    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, high for yes."""
 
     values: Array
     bits: Array
@@ -311,7 +317,9 @@ class Source(Protocol):
     """Where trials come from: played in seeded blocks, or stored. An endless stream, or one of ``limit`` trials."""
 
     @property
-    def limit(self) -> int | None: ...
+    def limit(self) -> int | None:
+        """How many trials there are; None for an endless stream."""
+        ...
 
     def trials(self, first: int, count: int) -> Trials:
         """Trials ``first`` … ``first + count − 1`` of the stream, the same ones whenever they are asked for."""
@@ -400,7 +408,7 @@ class Bound:
     warnings: tuple[str, ...] = ()
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  a refusal is no error
     """An estimator cannot read this evidence; its text says why. Not an error: the bound is left out and said."""
 
 
@@ -408,13 +416,17 @@ class Estimator(Protocol):
     """Evidence → Bound."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The recipe's name."""
+        ...
 
     @property
-    def significance(self) -> float: ...
+    def significance(self) -> float:
+        """Error probability of its bounds."""
+        ...
 
-    def lower(self, counts: Counts, notion: Notion) -> float:
-        """The bound that one threshold with these counts gives, ≥ 0."""
+    def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
+        """The bound that a perfect attack is expected to reach where ``parameter`` is the truth, ≥ 0."""
         ...
 
     def __call__(self, evidence: Evidence, notion: Notion) -> Bound:

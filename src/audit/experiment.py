@@ -29,25 +29,28 @@ from audit.core import (
     Trials,
     Verdict,
 )
-from audit.estimators.power import expected_bound
 from audit.game import Backend, Features, Game, Played, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
 T = TypeVar("T")
 
 
-class Protocol_(Protocol):
-    """How trials are spent; see `audit.protocols`."""
+class Spending(Protocol):
+    """How trials are spent: a protocol; see `audit.protocols`."""
 
     trials: int
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence: ...
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence:
+        """Fit, choose, test."""
+        ...
 
 
 class Progress(Protocol):
     """Shows how far a stage is: told its name and size, it returns what is called with each advance."""
 
-    def __call__(self, stage: str, total: int) -> contextlib.AbstractContextManager[Callable[[int], None]]: ...
+    def __call__(self, stage: str, total: int) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+        """Open a bar; what is entered is called with the steps done."""
+        ...
 
 
 @contextlib.contextmanager
@@ -78,7 +81,7 @@ class Plan:
     criterion: Criterion
     estimators: tuple[Estimator, ...]
     accusing: Estimator
-    protocol: Protocol_
+    protocol: Spending
     backend: Backend
     seed: int
     root: Path
@@ -125,22 +128,26 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
 def bound_all(
     estimators: tuple[Estimator, ...], evidence: Evidence, claims: tuple[Claim, ...]
 ) -> tuple[tuple[Bound, ...], dict[str, str]]:
-    """Every estimator in GDP and in every claimed notion; and what was left out, with the reason.
+    """Every estimator in GDP and in every claimed notion; and those that have no bound at all, with the reason.
 
     Raises:
         AuditError: when the first estimator, which is behind mu_emp, refuses the evidence.
     """
     notions: list[Notion] = list(dict.fromkeys([GDP(), *(claim.notion for claim in claims)]))
-    bounds, refused = [], {}
+    bounds: list[Bound] = []
+    refused: dict[str, str] = {}
     for estimate in estimators:
+        reasons = []
         for notion in notions:
             try:
                 bounds.append(estimate(evidence, notion))
             except Refused as reason:
-                refused[f"{estimate.name} ({notion.name})"] = str(reason)
+                reasons.append(str(reason))
+        if len(reasons) == len(notions):  # one that is made for some notions only is no news
+            refused[estimate.name] = reasons[0]
     first = estimators[0].name
-    if not bounds or bounds[0].estimator != first:
-        raise AuditError(f"estimator={first}: {refused[f'{first} (gdp)']}")
+    if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
+        raise AuditError(f"estimator={first} cannot give mu_emp: {refused.get(first, 'it has no bound in GDP')}")
     return tuple(bounds), refused
 
 
@@ -173,7 +180,7 @@ def target_mu(claim: Claim, implied: float | None) -> float:
 def expect(estimate: Estimator, mu: float, evidence: Evidence) -> float:
     """The mu_emp that a perfect attack on a μ-GDP mechanism would be expected to reach with these trials."""
     counts = evidence.counts
-    return expected_bound(estimate.lower, GDP(), mu, counts.fp + counts.tn, counts.fn + counts.tp)
+    return estimate.expected(GDP(), mu, counts.fp + counts.tn, counts.fn + counts.tp)
 
 
 TIGHT, TELLING = 0.8, 0.5
@@ -208,14 +215,14 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, expected: 
     if bound.lower >= TIGHT * expected:
         return Verdict(
             "tight",
-            f"No violation, and little room below the claim: mu_emp {bound.lower:.3f} is {bound.lower / expected:.0%} of the"
-            f" {expected:.3f} that a perfect attack would be expected to show with these trials.",
+            f"No violation, and little room below the claim: mu_emp {bound.lower:.3f} is {bound.lower / expected:.0%} of"
+            f" the {expected:.3f} that a perfect attack would be expected to show with these trials.",
             accusing,
         )
     return Verdict(
         "loose",
-        f"No violation found: mu_emp {bound.lower:.3f}, where a perfect attack on a mechanism at its claim would be expected"
-        f" to show {expected:.3f}; a weak attack and a mechanism that leaks less than it claims look alike here.",
+        f"No violation found: mu_emp {bound.lower:.3f}, where a perfect attack on a mechanism at its claim would be"
+        f" expected to show {expected:.3f}; a weak attack and a mechanism that leaks less than it claims look alike here.",
         accusing,
     )
 
@@ -236,7 +243,7 @@ def spent(tally: Tally, plan: Plan) -> dict[str, str]:
 
 
 class Clock:
-    """Seconds per stage, and the progress that is shown for it. Wraps what a protocol calls, so that no protocol knows."""
+    """Seconds per stage, and the progress that is shown for it. It wraps what a protocol calls; no protocol knows."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

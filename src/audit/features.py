@@ -11,9 +11,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Challenge, Columns, Domain, Releases, Tables
+from audit.privacy import STRICT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class WhiteBox:
     """What an insider sees: the noisy measurements. Pays for no inference."""
 
@@ -22,7 +23,7 @@ class WhiteBox:
         return releases.insider()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class BlackBox:
     """What the public sees: numbers as they are, synthetic tables as the counts of their cells.
 
@@ -58,7 +59,7 @@ class BlackBox:
         return list(dict.fromkeys([*touched, *others]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Hybrid(BlackBox):
     """Both: the counts of the public's cells, then the insider's columns."""
 

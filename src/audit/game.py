@@ -28,6 +28,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
+from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +86,8 @@ class Game:
         values = np.asarray(columns.values)
         if values.shape != (trials, len(columns.names)):
             raise AuditError(
-                f"{self._where(block, int(bit))}: rows of shape {values.shape} where {(trials, len(columns.names))} was due;"
-                " the mechanism must release one row a trial, always as wide"
+                f"{self._where(block, int(bit))}: rows of shape {values.shape} where {(trials, len(columns.names))} was"
+                " due; the mechanism must release one row a trial, always as wide"
             )
         bad = ~np.isfinite(values).all(axis=1)
         if bad.any():
@@ -217,8 +218,8 @@ class Cache:
             self._write(self.path(block).name, lambda file: np.savez(file, columns=columns, **kept))
         except OSError as error:
             raise AuditError(
-                f"cannot keep trials in {self.folder} ({error.strerror or error}); free some room, or set root= to a folder"
-                " that can be written"
+                f"cannot keep trials in {self.folder} ({error.strerror or error}); free some room, or set root= to a"
+                " folder that can be written"
             ) from error
 
     def _write(self, name: str, write: Callable[[Any], Any]) -> None:
@@ -297,19 +298,22 @@ class Played:
 class Backend(Protocol):
     """Plays blocks, in any order."""
 
-    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]: ...
+    def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        """(block, its trials) as they finish."""
+        ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Serial:
     """One block after the other, in this process."""
 
     def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        """In order."""
         for block in blocks:
             yield block, play(block)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Ray:
     """Blocks as Ray tasks, on this machine or on a cluster.
 
@@ -330,7 +334,7 @@ class Ray:
         ray = self._start()
         task = ray.remote(_play_all)
         play = ray.put(play)
-        waiting, under_way, size = collections.deque(blocks), {}, 1
+        waiting, under_way, size = collections.deque(blocks), dict[Any, list[int]](), 1
         slots = 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
         try:
             while waiting or under_way:
@@ -396,7 +400,7 @@ def _take(ray: Any, reference: Any) -> tuple[float, list[tuple[int, Trials]]]:
     return seconds, played
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Auto:
     """Serial where that finishes sooner, else Ray: decided by the clock, after two blocks.
 
@@ -409,6 +413,7 @@ class Auto:
     startup: Annotated[float, Field(ge=0)] = 10.0
 
     def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
+        """The first two here, the rest where it is sooner."""
         seconds: list[float] = []
         for block in blocks[:2]:
             start = time.perf_counter()

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import AuditError, Attacker, Criterion, Evidence, Fold, Source
+from audit.core import Attacker, AuditError, Criterion, Evidence, Fold, Source
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

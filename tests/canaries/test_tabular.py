@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -29,9 +30,9 @@ def test_an_explicit_record_is_put_in_beside_the_file(files):
 
 def write(files, csv=None, domain=None):
     if csv is not None:
-        open(files["csv"], "w").write(csv)
+        Path(files["csv"]).write_text(csv)
     if domain is not None:
-        open(files["domain_json"], "w").write(domain)
+        Path(files["domain_json"]).write_text(domain)
 
 
 @pytest.mark.parametrize(

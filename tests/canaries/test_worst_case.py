@@ -29,7 +29,7 @@ def test_an_empty_base_has_a_domain_all_the_same():
 
 
 def test_sizes_must_fit():
-    with pytest.raises(AuditError, match="canary.sizes has 2 entries for 3 columns"):
+    with pytest.raises(AuditError, match=r"canary.sizes has 2 entries for 3 columns"):
         WorstCase(sizes=(2, 2))
     with pytest.raises(ValidationError):
         WorstCase(sizes=1)

@@ -12,9 +12,10 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, AuditError, Domain, Neighbours, Table
+from audit.privacy import STRICT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Tabular:
     """The records of a CSV file, with or without one canary (add/remove neighbours).
 
@@ -115,7 +116,8 @@ def _read_records(path: str, domain: Domain) -> Array:
             if missing:
                 raise AuditError(f"canary.csv: {path} has no column {missing[0]!r}; the domain names it")
             places = [header.index(c) for c in domain.columns]
-            values = np.loadtxt(file, delimiter=",", usecols=places, ndmin=2)
+            lines = file.read().splitlines()
+            values = np.loadtxt(lines, delimiter=",", usecols=places, ndmin=2) if lines else np.empty((0, len(places)))
     except (OSError, ValueError) as error:
         raise AuditError(f"canary.csv: cannot read {path} as integer-coded records ({error})") from error
     return _inside(path, values, domain)
@@ -128,7 +130,7 @@ def _inside(path: str, values: Array, domain: Domain) -> Array:
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise AuditError(
-            f"canary.csv: {path}, line {row + 2}: {domain.columns[column]}={values[row, column]:g} is outside its domain"
-            f" 0…{domain.sizes[column] - 1}; mend the file or the domain"
+            f"canary.csv: {path}, line {row + 2}: {domain.columns[column]}={values[row, column]:g} is outside its"
+            f" domain 0…{domain.sizes[column] - 1}; mend the file or the domain"
         )
     return values.astype(np.int64)

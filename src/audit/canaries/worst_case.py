@@ -10,9 +10,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, AuditError, Domain, Neighbours, Table
+from audit.privacy import STRICT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class WorstCase:
     """``rows`` records of all zeros, and a canary that has the last value in every column.
 
@@ -39,7 +40,8 @@ class WorstCase:
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, int) and len(self.sizes) != self.columns:
             raise AuditError(
-                f"canary.sizes has {len(self.sizes)} entries for {self.columns} columns: give one number, or one a column"
+                f"canary.sizes has {len(self.sizes)} entries for {self.columns} columns: give one number, or one a"
+                " column"
             )
 
     @property
@@ -60,4 +62,4 @@ class WorstCase:
         return Table(self.domain, np.concatenate([zeros, self.canaries[np.asarray(bits, dtype=bool)]]))
 
     def __str__(self) -> str:
-        return f"{self.rows} records of zeros, with or without one record that differs from them in all {self.columns} columns"
+        return f"{self.rows} records of zeros, with or without one that differs from them in all {self.columns} columns"

@@ -52,7 +52,7 @@ class AIM:
     noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     columns: Annotated[int, Field(ge=2)] | None = None
 
-    block: ClassVar[int] = 1000
+    block: ClassVar[int] = 200
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -204,7 +204,6 @@ class Round:
         epsilon: (m,) of the selection.
         allowed: (m, candidates) those whose model would not be too large.
         pick: (m,) place of the chosen candidate.
-        noisy: clique → its (k, cells) measurements, in the order of its trials.
     """
 
     trials: Array
@@ -213,7 +212,6 @@ class Round:
     epsilon: Array
     allowed: Array
     pick: Array
-    noisy: dict[Clique, Array]
 
     def chances(self, data: Table, weights: dict[Clique, float]) -> Array:
         """(m, candidates) log-probabilities of each pick, had the data been ``data``."""
@@ -238,6 +236,7 @@ class Course:
     sigma: Array
     epsilon: Array
     active: Array
+    rounds: int = 0
     estimate: dict[Clique, Array] = dataclasses.field(default_factory=dict)
     history: list[Round] = dataclasses.field(default_factory=list)
 
@@ -257,32 +256,32 @@ class Course:
         self.estimate = self._fit(self.active)
 
     def play_round(self, rng: np.random.Generator) -> None:
-        """Choose, measure, and, in the trials that have budget left, fit again and see whether the noise was too much."""
+        """Choose, measure, and, where budget is left, fit again and see whether the noise was too much."""
         trials = self.active
         left, sigma, epsilon = self.ledger.left[trials], self.sigma[trials], self.epsilon[trials]
         last = left < 2 * _cost(sigma, epsilon)
         # What is left would not do for two more rounds: all of it goes into this one.
         sigma, epsilon = (np.where(last, end, now) for end, now in zip(_noise(left), (sigma, epsilon), strict=True))
         self.ledger.spend("round", _cost(sigma, epsilon), trials)
-        chosen = Round(trials, self.estimate, sigma, epsilon, self._allowed(trials), np.empty(0, int), {})
+        chosen = Round(trials, self.estimate, sigma, epsilon, self._allowed(trials), np.empty(0, int))
         chances = chosen.chances(self.data, self.weights)
         pick = (chances + rng.gumbel(size=chances.shape)).argmax(axis=1)
-        when = len(self.data.domain.columns) + len(self.history)
-        noisy = {}
+        when = len(self.data.domain.columns) + self.rounds
         self.sigma[trials], self.epsilon[trials] = sigma, epsilon
         for i, clique in enumerate(self.weights):
             if len(at := trials[pick == i]):
-                noisy[clique] = self._measure(clique, at, when, rng)
-        self.history.append(dataclasses.replace(chosen, pick=pick, noisy=noisy))
+                self._measure(clique, at, when, rng)
+        self.rounds += 1
+        if self.data.domain.size() <= marginals.DENSE:
+            self.history.append(dataclasses.replace(chosen, pick=pick))
         self.active = trials[~last]
         if len(self.active):
             self._refit(pick[~last], ~last)
 
-    def _measure(self, clique: Clique, trials: Array, when: int, rng: np.random.Generator) -> Array:
+    def _measure(self, clique: Clique, trials: Array, when: int, rng: np.random.Generator) -> None:
         sigma, answer = self.sigma[trials], self.data.marginal(clique)
         noise = rng.normal(size=(len(trials), len(answer))) * (self.mechanism.noise_scale * sigma)[:, None]
         self.pool.add(clique, answer + noise, sigma, trials, when)
-        return np.asarray(answer + noise)
 
     def _fit(self, trials: Array) -> dict[Clique, Array]:
         domain = self.data.domain
@@ -321,7 +320,7 @@ class Course:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """n runs of AIM: everything that was measured and chosen. The last fit and rows are made when they are asked for."""
+    """n runs of AIM: all that was measured and chosen. The last fit and rows are made when they are asked for."""
 
     pool: Pool
     history: tuple[Round, ...]
@@ -336,20 +335,26 @@ class Runs:
     def _everyone(self) -> Array:
         return np.arange(len(self))
 
-    def log_ratio(self, absent: Table, present: Table) -> Array:
-        """(n,) exact: all Gaussian measurements, and each round's pick given the rounds before."""
+    def log_ratio(self, absent: Table, present: Table) -> Array | None:
+        """(n,) exact: all Gaussian measurements, and each round's pick given the rounds before.
+
+        None where the domain is too large to keep every round's model, which the chances of the picks depend on.
+        """
+        if not self.history:
+            return None
         weights, ratio = weights_of(self.pool.domain), np.zeros(len(self))
         for clique, weighted in self.pool.weighted.items():
             a, b = absent.marginal(clique), present.marginal(clique)
             middle = self.pool.precision[clique] * ((a + b) @ (b - a) / 2)
             ratio += (weighted @ (b - a) - middle) / self.noise_scale**2
         for played in self.history:
-            change = played.chances(present, weights) - played.chances(absent, weights)
-            ratio[played.trials] += np.take_along_axis(change, played.pick[:, None], axis=1)[:, 0]
+            for data, sign in ((present, 1), (absent, -1)):
+                chances = played.chances(data, weights)
+                ratio[played.trials] += sign * np.take_along_axis(chances, played.pick[:, None], axis=1)[:, 0]
         return ratio
 
     def insider(self) -> Columns:
-        """(n, k) per candidate, precision-weighted sums of its noisy counts and their precision; 0 where not measured."""
+        """(n, k) per candidate, precision-weighted sums of noisy counts and their precision; 0 where not measured."""
         names, values = [], []
         for clique, sums in self.pool.weighted.items():
             names += [f"precision[{','.join(clique)}]", *marginals.names_of("weighted", self.pool.domain, clique)]

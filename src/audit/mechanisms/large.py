@@ -1,9 +1,10 @@
-"""Domains too large for one dense table: trials are fitted structure by structure, on the cliques of a junction tree."""
+"""Domains too large for one dense table: trials are fitted structure by structure, on junction trees."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ CELLS = 2**21
 """Most cells that are fitted at once."""
 
 COPIES = 24
-"""Tables of a model's size that mirror descent keeps at a time: potentials, marginals, messages, gradients, candidates."""
+"""Tables of a model's size that mirror descent keeps: potentials, marginals, messages, gradients, candidates."""
 
 Fitted = dict[Clique, Array]
 """Node of a junction tree → (n, cells)."""
@@ -27,7 +28,7 @@ Fitted = dict[Clique, Array]
 
 @dataclasses.dataclass(frozen=True)
 class JunctionTree:
-    """Nodes with their columns in the domain's order, and for each pair of nodes that are linked, the way between them."""
+    """Nodes, their columns in the domain's order, and the way between any two that are linked."""
 
     nodes: tuple[Clique, ...]
     ways: dict[tuple[int, int], tuple[int, ...]]
@@ -46,9 +47,9 @@ def junction_tree(domain: Domain, cliques: tuple[Clique, ...]) -> JunctionTree:
         beside[place[frozenset(one)]].append(place[frozenset(other)])
         beside[place[frozenset(other)]].append(place[frozenset(one)])
     ordered = tuple(tuple(c for c in domain.columns if c in node) for node in nodes)
-    ways = {}
+    ways: dict[tuple[int, int], tuple[int, ...]] = {}
     for start in range(len(nodes)):
-        waiting = [(start,)]
+        waiting: list[tuple[int, ...]] = [(start,)]
         while waiting:
             way = waiting.pop()
             ways[start, way[-1]] = way
@@ -110,7 +111,7 @@ def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -
         total = right.sum(axis=1)
         return np.asarray((left[:, :, None] * right[:, None, :] / total[:, None, None]).reshape(len(left), -1))
     way = [tree.nodes[i] for i in min(ways, key=lambda w: (len(w), w))]
-    shared = [tuple(c for c in node if c in after) for node, after in zip(way, way[1:], strict=False)]
+    shared = [tuple(c for c in node if c in after) for node, after in itertools.pairwise(way)]
     table = _project(domain, fitted, way[0], (one, *shared[0])).reshape(-1, domain.size((one,)), domain.size(shared[0]))
     for node, before, after in zip(way[1:], shared, [*shared[1:], (other,)], strict=True):
         both = tuple(dict.fromkeys((*before, *after)))

@@ -27,7 +27,7 @@ ITERATIONS = 1000
 DENSE = 4096
 """A domain of at most so many cells is fitted as one dense table, which holds every structure."""
 
-LANES = 125
+LANES = 50
 """How many trials one call of a compiled program fits; always so many, since its last bits depend on its shape."""
 
 
@@ -387,10 +387,10 @@ def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
         AuditError: fewer than two columns, or not as many as promised.
     """
     if columns < 2:
-        raise AuditError(f"{mechanism} needs at least 2 columns; give more, or use mechanism={mechanism.lower()}_fixed")
+        raise AuditError(f"{mechanism} needs at least 2 columns; give more, or use {mechanism.lower()}_fixed")
     if promised not in (None, columns):
         raise AuditError(
-            f"mechanism.columns is {promised} and the data have {columns}; set it to {columns}, or to null"
+            f"mechanism.columns is {promised} but the data have {columns}: set it to {columns}, or to null"
         )
 
 

@@ -47,7 +47,7 @@ class MST:
     noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     columns: Annotated[int, Field(ge=2)] | None = None
 
-    block: ClassVar[int] = 1000
+    block: ClassVar[int] = 200
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -138,7 +138,7 @@ class NoisyColumns:
 
     def problem(self) -> Problem:
         """The fit of independent columns that the selection compares the data with."""
-        noisy = {(c,): y for c, y in self.even.items()}
+        noisy: dict[Clique, Array] = {(c,): y for c, y in self.even.items()}
         weight = {clique: np.full_like(y, self.precision) for clique, y in noisy.items()}
         constant = np.max([self.loss_scale(c) for c in self.noisy], axis=0)
         return Problem(self.domain, noisy, weight, marginals.total_of(*self.sums()), constant, self.start)
@@ -223,7 +223,7 @@ def _outer(one: Array, other: Array, total: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """Which pairs were chosen: (n, steps) places among the pairs, and (n, steps, pairs) which ones each step allowed."""
+    """Chosen pairs: (n, steps) places among all pairs, and (n, steps, pairs) which ones each step allowed."""
 
     picks: Array
     allowed: Array
@@ -284,7 +284,9 @@ def measure_pairs(
     data: Table, first: NoisyColumns, tree: Tree, sigma: float, noise_scale: float, rng: np.random.Generator
 ) -> NoisyPairs:
     """Noisy counts of each trial's pairs; a merged cell gets the noise of one cell."""
-    where, noisy, merged = {}, {}, {}
+    where: dict[Clique, Array] = {}
+    noisy: dict[Clique, Array] = {}
+    merged: dict[Clique, Array] = {}
     for i, pair in enumerate(itertools.combinations(data.domain.columns, 2)):
         trials = np.flatnonzero((tree.picks == i).any(axis=1))
         if not len(trials):
@@ -379,12 +381,8 @@ class Runs:
         for pair, even in second.noisy.items():
             trials = second.where[pair]
             shape = (n, even.shape[1])
-            noisy[pair], weight[pair], total, variance = (
-                np.zeros(shape),
-                np.zeros(shape),
-                np.zeros(n),
-                np.full(n, np.inf),
-            )
+            noisy[pair], weight[pair] = np.zeros(shape), np.zeros(shape)
+            total, variance = np.zeros(n), np.full(n, np.inf)
             noisy[pair][trials], weight[pair][trials] = even, second.merged[pair] * second.sigma**-2
             total[trials] = even.sum(axis=1)
             variance[trials] = second.sigma**2 * first.cells[pair[0]][trials] * first.cells[pair[1]][trials]
@@ -401,7 +399,7 @@ class Runs:
         for trials in marginals.group_rows(np.hstack([self.tree.picks, cells])):
             structure = (*((c,) for c in columns), *(pairs[i] for i in self.tree.picks[trials[0]]))
             sizes = dict(zip(columns, cells[trials[0]].tolist(), strict=True))
-            precision = {(c,): scale[trials, i] for i, c in enumerate(columns)}
+            precision: dict[Clique, Array] = {(c,): scale[trials, i] for i, c in enumerate(columns)}
             precision |= {c: np.full(len(trials), self.second.sigma**-2) for c in structure if len(c) == 2}
             constant[trials] = marginals.lipschitz(structure, sizes, precision)
         return constant
