@@ -1,6 +1,6 @@
 """Wall-clock seconds of whole commands, in an empty folder: cold, and again from cached trials.
 
-    .venv/bin/python benchmarks/times.py
+.venv/bin/python benchmarks/times.py
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for which, words in COMMANDS:
             start = time.perf_counter()
-            run = subprocess.run([sys.executable, "-m", "audit", *words], cwd=folder, capture_output=True, text=True, check=True)
+            command = [sys.executable, "-m", "audit", *words]
+            run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
             seconds = time.perf_counter() - start
             trials = re.search(r"trials ([\d.]+) s", run.stdout)
-            print(f"| `audit {' '.join(words)}` | {which} | {seconds:.1f} | {trials[1] if trials else '?'} |", flush=True)
+            print(
+                f"| `audit {' '.join(words)}` | {which} | {seconds:.1f} | {trials[1] if trials else '?'} |", flush=True
+            )
 
 
 if __name__ == "__main__":

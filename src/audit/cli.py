@@ -103,7 +103,11 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
         many = many or base.hydra.mode == RunMode.MULTIRUN
         params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
         assert isinstance(params, dict)
-        jobs = expand([*(f"{key!s}={value!s}" for key, value in params.items()), *overrides]) if many else [list(overrides)]
+        jobs = (
+            expand([*(f"{key!s}={value!s}" for key, value in params.items()), *overrides])
+            if many
+            else [list(overrides)]
+        )
         plans = []
         for job in jobs:
             config = _compose(job)

@@ -218,17 +218,21 @@ class Trials:
     log_ratio: Array | None = None
 
     def __post_init__(self) -> None:
-        for field in ("rows", "bits", "index", "run", "spent", "log_ratio"):
-            value = getattr(self, field)
+        for name in TRIAL_ARRAYS:
+            value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, field, frozen(value))
+                object.__setattr__(self, name, frozen(value))
 
     def __len__(self) -> int:
         return len(self.bits)
 
     def __getitem__(self, where: Any) -> Trials:
         """The trials at a slice, mask or array of places."""
-        return _map(self, lambda array: array[where])
+        arrays: dict[str, Any] = {}
+        for name in TRIAL_ARRAYS:
+            value = getattr(self, name)
+            arrays[name] = None if value is None else value[where]
+        return Trials(self.columns, **arrays)
 
     def score(self, values: Array) -> Scores:
         """``values`` (n,), one a trial, kept together with what they are the scores of."""
@@ -237,9 +241,15 @@ class Trials:
     @staticmethod
     def concatenate(parts: Sequence[Trials]) -> Trials:
         """One after the other; all must have the same columns."""
-        fields = ("rows", "bits", "index", "run", "spent", "log_ratio")
-        joined = {f: [getattr(p, f) for p in parts] for f in fields}
-        return Trials(parts[0].columns, **{f: None if v[0] is None else np.concatenate(v) for f, v in joined.items()})
+        arrays: dict[str, Any] = {}
+        for name in TRIAL_ARRAYS:
+            values = [getattr(part, name) for part in parts]
+            arrays[name] = None if values[0] is None else np.concatenate(values)
+        return Trials(parts[0].columns, **arrays)
+
+
+TRIAL_ARRAYS = ("rows", "bits", "index", "run", "spent", "log_ratio")
+"""The fields of `Trials` that have one entry a trial."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,12 +314,6 @@ class Scores:
         tp, fp = int(np.sum(said & self.bits)), int(np.sum(said & ~self.bits))
         present = int(np.sum(self.bits))
         return Counts(fp=fp, tn=len(self) - present - fp, fn=present - tp, tp=tp)
-
-
-def _map(trials: Trials, take: Callable[[Array], Array]) -> Trials:
-    fields = ("rows", "bits", "index", "run", "spent", "log_ratio")
-    taken = {f: getattr(trials, f) for f in fields}
-    return Trials(trials.columns, **{f: None if v is None else take(v) for f, v in taken.items()})
 
 
 @runtime_checkable

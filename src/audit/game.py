@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import types
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -209,7 +210,7 @@ class Cache:
         Raises:
             AuditError: when the folder cannot be written or is full.
         """
-        arrays = {f: getattr(trials, f) for f in ("rows", "bits", "index", "run", "spent", "log_ratio")}
+        arrays = {name: getattr(trials, name) for name in TRIAL_ARRAYS}
         kept = {name: array for name, array in arrays.items() if array is not None}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -358,17 +359,17 @@ class Ray:
             log.info("starting Ray%s", f" at {self.address}" if self.address else "")
             environment = WORKER_ENV | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "runtime_env": {"env_vars": environment}}
+            local = {
+                "num_cpus": self.workers or os.cpu_count(),
+                "include_dashboard": False,
+                "object_store_memory": STORE,
+            }
             try:
-                if self.address:
-                    ray.init(address=self.address, **quiet)
-                else:
-                    ray.init(
-                        address="local",
-                        num_cpus=self.workers or os.cpu_count(),
-                        include_dashboard=False,
-                        object_store_memory=200 * 2**20,
-                        **quiet,
-                    )
+                with warnings.catch_warnings():
+                    warnings.filterwarnings(
+                        "ignore", r"os\.fork\(\) was called", RuntimeWarning
+                    )  # JAX's; ray execs at once
+                    ray.init(address=self.address or "local", **({} if self.address else local), **quiet)
             except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
                 where = self.address or "this machine"
                 raise AuditError(
@@ -376,6 +377,9 @@ class Ray:
                 ) from error
         return ray
 
+
+STORE = 200 * 2**20
+"""Bytes of Ray's object store: blocks pass through it one by one."""
 
 WORKER_ENV = {
     "JAX_PLATFORMS": "cpu",

@@ -1,4 +1,9 @@
-"""One batched program against mbi run one by one on the same noise, with selection on: equal in every marginal."""
+"""One batched program against mbi run one by one on the same noise, with selection on: equal in every marginal.
+
+Both take the same steps, so after 100 of them every marginal agrees to 1e-6 (nearly all to 1e-12). Later mbi's line
+search compares losses whose difference is below the last bit, near ½·weight·gap² = 2⁻⁵²·loss, a gap of about 1e-6: there
+mbi differs from itself when the noise changes by its last bit, and so it does from the batch.
+"""
 
 import itertools
 
@@ -16,74 +21,103 @@ PAIR = WorstCase()
 
 
 def mixed(rows=120, sizes=(2, 3, 5), seed=5):
-    """Columns of unlike sizes, some values rare, so that compression merges some values of a column and not all."""
+    """Columns of unlike sizes with rare values, so that compression merges some values of a column and not all."""
     rng = np.random.default_rng(seed)
     chances = [np.array([0.9, *([0.1 / (size - 1)] * (size - 1))]) for size in sizes]
     records = np.stack([rng.choice(size, size=rows, p=p) for size, p in zip(sizes, chances, strict=True)], axis=1)
     return Table(Domain(tuple("abc"), sizes), records)
 
 
-def one_by_one(domain, measurements, total, iterations=marginals.ITERATIONS):
-    """mbi on its own measurement objects and cliques."""
+def one_by_one(domain, measurements, total, iterations):
+    """mbi on its own measurement objects, cliques and step size."""
     library = marginals.mbi()
     space = library.Domain(domain.columns, domain.sizes)
     listed = [library.LinearMeasurement(y, c, stddev=s) for y, c, s in measurements]
     return library.estimation.MirrorDescent().estimate(space, listed, known_total=total, iters=iterations)
 
 
-def gaps(domain, joint, model, cliques):
-    tables = [marginals.project(domain, joint[None], c)[0] for c in cliques]
-    return [np.abs(t - np.asarray(model.project(c).datavector())).max() for t, c in zip(tables, cliques, strict=True)]
+def gap(domain, joint, model, cliques):
+    """Largest difference in any cell of any marginal."""
+    ours = [marginals.project(domain, joint[None], c)[0] for c in cliques]
+    theirs = [np.asarray(model.project(c).datavector()) for c in cliques]
+    return max(np.abs(one - other).max() for one, other in zip(ours, theirs, strict=True))
+
+
+def close(gaps, iterations):
+    """What the module says of 100 steps, and of 1,000 on the worst-case pair."""
+    return np.max(gaps) < 1e-6 if iterations == 100 else np.mean(np.array(gaps) < 1e-6) >= 0.8 and np.max(gaps) < 1e-3
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_fixed(degree):
-    runs = Fixed(eps=1, delta=0.01, degree=degree).release(PAIR.data([True]), 4, np.random.default_rng(degree))
-    problem = runs._problem()
-    joint = marginals.fit_dense(problem)
-    for i in range(len(problem)):
-        model = one_by_one(runs.domain, [(y[i], c, runs.sigma) for c, y in runs.noisy.items()], problem.total[i])
-        assert max(gaps(runs.domain, joint[i], model, list(runs.noisy))) < 1e-6
+    runs = Fixed(eps=1, delta=0.01, degree=degree).release(PAIR.data([True]), 6, np.random.default_rng(degree))
+    problem = runs.problem()
+    joint = marginals.fit_dense(problem, 100)
+    measured = [[(y[i], c, runs.sigma) for c, y in runs.noisy.items()] for i in range(len(problem))]
+    models = [one_by_one(runs.domain, m, problem.total[i], 100) for i, m in enumerate(measured)]
+    assert close([gap(runs.domain, joint[i], model, list(runs.noisy)) for i, model in enumerate(models)], 100)
+    assert not close(
+        [gap(runs.domain, joint[i] * 1.00001, model, list(runs.noisy)) for i, model in enumerate(models)], 100
+    )
+
+
+def aim_gaps(data, trials, iterations, shift=0.0):
+    runs = AIM(eps=1, delta=0.01).release(data, trials, np.random.default_rng(1))
+    problem, everyone = runs.problem(), np.arange(trials)
+    joint = marginals.fit_dense(problem, iterations) + shift
+    ordered = {int(i): structure for structure, where in runs.pool.structures(everyone) for i in where}
+    assert len(set(map(frozenset, ordered.values()))) > 1, "selection is on"
+    found = []
+    for i in everyone:
+        pooled = [(problem.noisy[c][i], c, runs.pool.precision[c][i] ** -0.5) for c in ordered[i]]
+        model = one_by_one(data.domain, pooled, problem.total[i], iterations)
+        found.append(gap(data.domain, joint[i], model, marginals.cliques_up_to(data.domain, 2)))
+    return found
 
 
 @pytest.mark.parametrize("data", [PAIR.data([True]), mixed()], ids=["worst_case", "mixed"])
 def test_aim(data):
-    runs = AIM(eps=1, delta=0.01).release(data, 12, np.random.default_rng(1))
-    cliques, problem = marginals.cliques_up_to(data.domain, 2), runs.problem()
-    for i in range(len(runs)):
-        measured = [((clique,), i) for clique in data.domain.columns]
-        del measured
-        ordered = next(s for s, where in runs.pool.structures(np.arange(len(runs))) if i in where)
-        pooled = [(problem.noisy[c][i], c, runs.pool.precision[c][i] ** -0.5) for c in ordered]
-        model = one_by_one(data.domain, pooled, problem.total[i])
-        assert max(gaps(data.domain, runs.joint[i], model, cliques)) < 1e-6
+    assert close(aim_gaps(data, 12, 100), 100)
+    assert not close(aim_gaps(data, 4, 100, shift=1e-6), 100)
+
+
+def test_aim_to_the_end():
+    assert close(aim_gaps(PAIR.data([True]), 30, 1000), 1000)
+
+
+def mst_gaps(data, compress, trials, iterations):
+    library = marginals.mbi()
+    runs = MST(eps=1, delta=0.01, compress=compress).release(data, trials, np.random.default_rng(2))
+    domain, first, second, problem = data.domain, runs.first, runs.second, runs.problem()
+    assert len({tuple(picks) for picks in runs.tree.picks.tolist()}) > 1, "selection is on"
+    pairs, space = list(itertools.combinations(domain.columns, 2)), library.Domain(domain.columns, domain.sizes)
+    joint, found, shrunk = marginals.fit_dense(problem, iterations), [], set()
+    for i in range(trials):
+        index = {c: np.unique(first.group[c][i], return_inverse=True)[1] for c in domain.columns}
+        small = library.Domain(domain.columns, [int(index[c].max()) + 1 for c in domain.columns])
+        shrunk |= {small.size() < space.size()}
+        cell = {p: np.ravel_multi_index(np.ix_(*(index[c] for c in p)), small.project(p).shape).ravel() for p in pairs}
+        listed = [library.LinearMeasurement(first.noisy[c][i], (c,), first.sigma).compress(index, space) for c in index]
+        for pair in (pairs[p] for p in runs.tree.picks[i]):
+            even = second.noisy[pair][second.where[pair] == i][0]
+            listed.append(library.LinearMeasurement(np.bincount(cell[pair], weights=even), pair, second.sigma))
+        model = library.estimation.MirrorDescent().estimate(
+            small, listed, known_total=problem.total[i], iters=iterations
+        )
+        for pair in pairs:
+            theirs = np.asarray(model.project(pair).datavector())
+            spread = theirs[cell[pair]] / np.bincount(cell[pair])[cell[pair]]
+            found.append(np.abs(marginals.project(domain, joint[i : i + 1], pair)[0] - spread).max())
+    assert (True in shrunk) == compress
+    return found
 
 
 @pytest.mark.parametrize("compress", [False, True])
 @pytest.mark.parametrize("data", [PAIR.data([True]), mixed()], ids=["worst_case", "mixed"])
 def test_mst(data, compress):
-    library = marginals.mbi()
-    runs = MST(eps=1, delta=0.01, compress=compress).release(data, 12, np.random.default_rng(2))
-    domain, first, second, problem = data.domain, runs.first, runs.second, runs.problem()
-    merges = set()
-    for i in range(len(runs)):
-        index = {c: np.unique(first.group[c][i], return_inverse=True)[1] for c in domain.columns}
-        small = library.Domain(domain.columns, [int(index[c].max()) + 1 for c in domain.columns])
-        merges |= {small.config[c] / domain.size((c,)) for c in domain.columns}
-        space = library.Domain(domain.columns, domain.sizes)
-        listed = [library.LinearMeasurement(first.noisy[c][i], (c,), first.sigma).compress(index, space) for c in index]
-        pairs = list(itertools.combinations(domain.columns, 2))
-        for pair in (pairs[p] for p in runs.tree.picks[i]):
-            at = np.flatnonzero(second.where[pair] == i)[0]
-            cell = np.ravel_multi_index(np.ix_(*(index[c] for c in pair)), small.project(pair).shape).ravel()
-            counts = np.bincount(cell, weights=second.noisy[pair][at])
-            listed.append(library.LinearMeasurement(counts, pair, second.sigma))
-        model = library.estimation.MirrorDescent().estimate(small, listed, known_total=problem.total[i], iters=1000)
-        for pair in pairs:
-            table = marginals.project(domain, runs.joint[i : i + 1], pair)[0]
-            cell = np.ravel_multi_index(np.ix_(*(index[c] for c in pair)), small.project(pair).shape).ravel()
-            ours = np.bincount(cell, weights=table)
-            assert np.abs(ours - np.asarray(model.project(pair).datavector())).max() < 1e-6
-            even = ours[cell] / np.bincount(cell)[cell]
-            assert np.abs(table - even).max() < 1e-6, "a merged cell is spread evenly"
-    assert (len(merges) > 1) == compress
+    """mbi fits the compressed domain; each merged cell is then spread evenly over its values."""
+    assert close(mst_gaps(data, compress, 10, 100), 100)
+
+
+def test_mst_to_the_end():
+    assert close(mst_gaps(PAIR.data([True]), True, 30, 1000), 1000)

@@ -104,7 +104,7 @@ class NoisyMarginals:
 
     @functools.cached_property
     def _tables(self) -> Tables:
-        problem, structure = self._problem(), tuple(self.noisy)
+        problem, structure = self.problem(), tuple(self.noisy)
         if len(marginals.maximal(structure)) == len(self.domain.columns) == len(structure):
             fitted, _ = marginals.fit(problem, structure)
             order = [(column, ()) for column in self.domain.columns]
@@ -115,7 +115,8 @@ class NoisyMarginals:
         everyone = [(structure, np.arange(len(joint)))]
         return marginals.dense_rows(self.domain, joint, everyone, self.rows, self.rng)
 
-    def _problem(self) -> Problem:
+    def problem(self) -> Problem:
+        """The fit to all marginals."""
         precision = self.sigma**-2
         n = len(next(iter(self.noisy.values())))
         total = marginals.total_of(

@@ -271,10 +271,10 @@ def _start(problem: Problem, cliques: Sequence[Clique]) -> list[Array]:
     return start
 
 
-def fit_dense(problem: Problem) -> Array:
+def fit_dense(problem: Problem, iterations: int = ITERATIONS) -> Array:
     """(n, cells of the whole domain) fitted tables."""
     everything = problem.domain.columns
-    return fit(problem, (everything,))[0][everything]
+    return fit(problem, (everything,), iterations=iterations)[0][everything]
 
 
 def project(domain: Domain, joint: Array, clique: Clique) -> Array:
