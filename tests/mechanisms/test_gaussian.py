@@ -2,9 +2,9 @@ import math
 
 import numpy as np
 import pytest
+from mechanisms.samples import is_log_ratio, scale_is
 from pydantic import ValidationError
 from scipy.stats import norm
-from statistics_of import is_log_ratio, scale_is
 
 from audit.canaries.worst_case import WorstCase
 from audit.mechanisms.gaussian import Gaussian

@@ -27,10 +27,10 @@ def test_accounts_are_kept_a_run_each():
     ledger.spend("all", 0.5)
     ledger.spend("some", np.array([0.5, 0.25]), where=np.array([0, 2]))
     assert ledger.spent.tolist() == [1.0, 0.5, 0.75]
-    with pytest.raises(ValueError, match="run 0 would have spent"):
+    with pytest.raises(ValueError, match="run 0 would have"):
         ledger.spend("all again", 0.1)
     ledger.spend("rest", 0.5, where=[1])
-    with pytest.raises(ValueError, match="run 2 spent 0.75"):
+    with pytest.raises(ValueError, match="run 2 spent"):
         ledger.close()
     ledger.spend("rest", 0.25, where=[2])
     ledger.close()

@@ -17,7 +17,7 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem, Structure
-from audit.privacy import GDP, ZCDP, ApproximateDP, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
 
 ROUNDS = 16
 """Most rounds, per column."""
@@ -26,7 +26,7 @@ MEASURING = 0.9
 """Share of a round's budget that is measured with; the rest selects."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class AIM:
     """McKenna, Mullins, Sheldon and Miklau's AIM with its stock budget; the workload is all pairs of columns.
 

@@ -15,10 +15,10 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import GDP, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Fixed:
     """All marginals of up to ``degree`` columns with noise of sd √(k/(2ρ)) a cell, k marginals: jointly √(2ρ)-GDP.
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns, Table
 from audit.mechanisms.ledger import Ledger
-from audit.privacy import GDP, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class NoisyCount:
         return (self.noisy * (b - a) - (b * b - a * a) / 2) / self.sigma**2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Gaussian:
     """The number of records plus N(0, 1/μ²), μ = √(2ρ(ε, δ)): exactly μ-GDP under add/remove.
 

@@ -18,10 +18,10 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import GDP, ZCDP, ApproximateDP, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class MST:
     """McKenna, Miklau and Sheldon's MST with its stock budget: ρ/3 columns, ρ/3 selection, ρ/3 pairs.
 
