@@ -3,9 +3,9 @@ import dataclasses
 import pytest
 from toys import Toy
 
-from audit.attackers import LikelihoodRatio
+from audit.attackers import LikelihoodRatio, Logistic
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError, Bound, Claim, Refused
+from audit.core import AuditError, Bound, Claim, Power, Refused
 from audit.criteria import Advantage
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
@@ -79,11 +79,27 @@ def bound(lower, notion=None):
 
 
 def test_verdicts_follow_the_bound_and_not_the_point_estimate():
-    claim = Claim(GDP(), 1.0)
-    assert judge(bound(0.99), bound(1.01), claim, 1.0, 0.9).word == "violation"
-    assert judge(bound(1.20), bound(1.00), claim, 1.0, 0.9).word == "tight"
-    assert judge(bound(0.50), bound(0.40), claim, 1.0, 0.9).word == "loose"
-    assert judge(bound(0.50), bound(0.40), claim, 1.0, 0.4).word == "inconclusive"
+    claim, could = Claim(GDP(), 1.0), Power(0.9, None, 1.3, 500)
+    assert judge(bound(0.99), bound(1.01), claim, 1.0, could).word == "violation"
+    assert judge(bound(1.20), bound(1.00), claim, 1.0, could).word == "tight"
+    assert judge(bound(0.50), bound(0.40), claim, 1.0, could).word == "loose"
+    assert judge(bound(0.50), bound(0.40), claim, 1.0, dataclasses.replace(could, expected=0.4)).word == "inconclusive"
+
+
+def test_a_loose_verdict_tells_a_weak_attack_from_a_small_leak_only_with_a_control():
+    def reason(control):
+        return judge(bound(0.5), bound(0.4), Claim(GDP(), 1.0), 1.0, Power(0.9, control, 1.3, 500)).reason
+
+    assert "efficiency is unknown" in reason(None)
+    assert "the attack is weak, it shows 60% (at least 55%)" in reason((0.6, 0.55))
+    assert "shows 95% of the leak that there is, which is less than the claim" in reason((0.95, 0.9))
+
+
+def test_the_exact_likelihood_ratio_is_the_control_of_a_learner(tmp_path):
+    own = audit(plan(tmp_path, Toy()))
+    learned = audit(dataclasses.replace(plan(tmp_path, Toy()), attacker=Logistic()))
+    assert own.power.efficiency == (1.0, 1.0)
+    assert learned.power.efficiency is not None and learned.power.efficiency[0] > 0.9  # one column: the same order
 
 
 def test_reference_lines_come_from_the_claims_and_not_from_numerical_ones():

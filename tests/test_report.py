@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from audit import privacy, report
-from audit.core import Bound, Claim, Evidence, Fold, Result, Scores, Stage, Verdict
+from audit.core import Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.criteria import Advantage, MuHat
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
@@ -63,7 +63,7 @@ def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, se
         refused={"curve (zcdp)": "it knows GDP only"},
         mu_implied=privacy.implied_mu(rho),
         mu_direct=privacy.direct_mu(eps, 0.01),
-        expected=0.4035,
+        power=Power(0.4035, (0.95, 0.9), 0.62, 2480),
         verdict=Verdict("tight", "Little room below the claim.", ClopperPearson(significance=0.01)(evidence, GDP())),
         stages=(Stage("trials", 3.0), Stage("attack", 1.25)),
         provenance={"git_commit": "abc", "trials": "6000", "command": "python -m audit mechanism=mst_fixed eps=1"},
@@ -462,7 +462,7 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
         mu_hat=math.nan,
         mu_implied=None,
         mu_direct=None,
-        expected=None,
+        power=Power(0.0, None, math.inf, math.inf),
         provenance={},
         bounds=result.bounds[:1],
     )

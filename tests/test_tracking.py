@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from audit import tracking
-from audit.core import AuditError, Bound, Claim, Evidence, Fold, Result, Scores, Stage, Verdict
+from audit.core import AuditError, Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.privacy import GDP, ZCDP, ApproximateDP
 from audit.tracking import Store
 
@@ -51,7 +51,7 @@ def fake(name: str = "mst_fixed eps=1 xgboost advantage", mu_hat: float = 0.44) 
         refused={},
         mu_implied=0.5,
         mu_direct=0.6,
-        expected=0.45,
+        power=Power(0.45, (0.95, 0.9), 0.62, 2480),
         verdict=Verdict("tight", "Little room.", dataclasses.replace(pearson, significance=0.01, lower=0.25)),
         stages=(Stage("trials", 3.0), Stage("attack", 1.5)),
         provenance={"git commit": "abc123+", "numpy": "2.4"},
@@ -79,6 +79,9 @@ def test_metrics_are_those_that_the_issue_names() -> None:
         "mu_direct": 0.6,
         "eps_emp": 0.3,  # by the estimator behind mu_emp, not by the first that comes
         "expected": 0.45,
+        "efficiency": 0.95,
+        "detectable": 0.62,
+        "trials_needed": 2480,
         "accusing": 0.25,
         "threshold": 10.0,
         "tightness": 0.8,
@@ -93,9 +96,9 @@ def test_metrics_are_those_that_the_issue_names() -> None:
 
 
 def test_metrics_leave_out_what_is_not_known() -> None:
-    bare = dataclasses.replace(fake(), mu_implied=None, mu_direct=None, expected=None, bounds=fake().bounds[:1])
+    bare = dataclasses.replace(fake(), mu_implied=None, mu_direct=None, bounds=fake().bounds[:1])
     found = tracking.metrics(bare)
-    assert not {"mu_implied", "mu_direct", "expected", "tightness", "eps_emp", "mu_clopper_pearson"} & set(found)
+    assert not {"mu_implied", "mu_direct", "tightness", "eps_emp", "mu_clopper_pearson"} & set(found)
     assert "tightness" not in tracking.metrics(dataclasses.replace(fake(), mu_implied=0.0))
 
 

@@ -236,7 +236,7 @@ class Trials:
 
     def score(self, values: Array) -> Scores:
         """``values`` (n,), one a trial, kept together with what they are the scores of."""
-        return Scores(values, self.bits, self.index, self.run, self.spent)
+        return Scores(values, self.bits, self.index, self.run, self.spent, self.log_ratio)
 
     @staticmethod
     def concatenate(parts: Sequence[Trials]) -> Trials:
@@ -279,16 +279,20 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, high for yes."""
+    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, high for yes.
+
+    ``log_ratio`` is the exact likelihood ratio of the same trials, where it is known: a positive control.
+    """
 
     values: Array
     bits: Array
     index: Array
     run: Array
     spent: Array | None = None
+    log_ratio: Array | None = None
 
     def __post_init__(self) -> None:
-        for field in ("values", "bits", "index", "run", "spent"):
+        for field in ("values", "bits", "index", "run", "spent", "log_ratio"):
             value = getattr(self, field)
             if value is not None:
                 object.__setattr__(self, field, frozen(value))
@@ -470,6 +474,25 @@ class Verdict:
 
 
 @dataclasses.dataclass(frozen=True)
+class Power:
+    """What an audit could have found, in μ; asymptotic, for one threshold.
+
+    Args:
+        expected: the bound that a perfect attack on the claim would be expected to reach with these trials.
+        efficiency: the share of the mechanism's μ that the attack shows, and its lower 5 % limit; None where no
+            positive control makes it identifiable.
+        detectable: least violation found with probability 0.8, with the efficiency's lower limit (a perfect attack's
+            where it is unknown).
+        needed: test trials a side that would find 1.25 times the claim with probability 0.8; ∞ if no number does.
+    """
+
+    expected: float
+    efficiency: tuple[float, float] | None
+    detectable: float
+    needed: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Result:
     """Everything that one audit found, spent and used: what tracking and report read.
 
@@ -484,7 +507,7 @@ class Result:
         refused: estimator → why it is left out.
         mu_implied: √(2ρ) through zCDP; None where no claim gives one.
         mu_direct: solved from (ε, δ); None where no claim gives one.
-        expected: the bound that a perfect attack on the claim would be expected to reach with these trials.
+        power: what these trials and this attack could have found.
         verdict: what the audit says.
         stages: seconds per stage.
         provenance: commit, versions, seed, trials, cache hits.
@@ -501,7 +524,7 @@ class Result:
     refused: dict[str, str]
     mu_implied: float | None
     mu_direct: float | None
-    expected: float | None
+    power: Power
     verdict: Verdict
     stages: tuple[Stage, ...]
     provenance: dict[str, str]

@@ -21,6 +21,7 @@ from audit.core import (
     Estimator,
     Evidence,
     Mechanism,
+    Power,
     Refused,
     Result,
     Scores,
@@ -29,6 +30,7 @@ from audit.core import (
     Trials,
     Verdict,
 )
+from audit.estimators.power import detectable, efficiency, trials_needed
 from audit.game import Backend, Features, Game, Played, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
@@ -105,8 +107,8 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         bounds, refused = bound_all(plan.estimators, evidence, claims)
         implied, direct = references(claims)
         target = target_mu(claims[0], implied)
-        expected = expect(plan.estimators[0], target, evidence)
-        verdict = judge(bounds[0], plan.accusing(evidence, claims[0].notion), claims[0], target, expected)
+        could = power(plan, target, evidence)
+        verdict = judge(bounds[0], plan.accusing(evidence, claims[0].notion), claims[0], target, could)
     return Result(
         name=plan.name,
         config=plan.config,
@@ -118,7 +120,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         refused=refused,
         mu_implied=implied,
         mu_direct=direct,
-        expected=expected,
+        power=could,
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan),
@@ -177,17 +179,34 @@ def target_mu(claim: Claim, implied: float | None) -> float:
     return float(privacy.mu_hat(miss, miss))
 
 
-def expect(estimate: Estimator, mu: float, evidence: Evidence) -> float:
-    """The mu_emp that a perfect attack on a μ-GDP mechanism would be expected to reach with these trials."""
+def power(plan: Plan, target: float, evidence: Evidence) -> Power:
+    """What these trials and this attack could have found of a mechanism whose claim amounts to ``target``, in μ."""
     counts = evidence.counts
-    return estimate.expected(GDP(), mu, counts.fp + counts.tn, counts.fn + counts.tp)
+    absent, present = counts.fp + counts.tn, counts.fn + counts.tp
+    control = efficiency_of(evidence)
+    sure = control[1] if control else 1.0
+    significance = plan.accusing.significance
+    return Power(
+        expected=plan.estimators[0].expected(GDP(), target, absent, present),
+        efficiency=control,
+        detectable=detectable(target, significance, absent, present, sure),
+        needed=trials_needed(target, significance, efficiency=sure),
+    )
+
+
+def efficiency_of(evidence: Evidence) -> tuple[float, float] | None:
+    """Of the last attack against the exact likelihood ratio on the same trials; None where that is not known."""
+    last = evidence.folds[-1].test
+    if last.log_ratio is None:
+        return None
+    return efficiency(last, dataclasses.replace(last, values=last.log_ratio))
 
 
 TIGHT, TELLING = 0.8, 0.5
 """A bound is tight from this share of the expected one on; trials are telling from this share of the claim on."""
 
 
-def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, expected: float) -> Verdict:
+def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Power) -> Verdict:
     """Compare with the claim.
 
     Args:
@@ -195,8 +214,9 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, expected: 
         accusing: finite-sample, in the claim's own notion: the only one that may say ``violation``.
         claim: the mechanism's first.
         target: the μ that a mechanism at its claim would show to endless trials.
-        expected: what a perfect attack would be expected to show of it with these trials.
+        could: what these trials and this attack could have found.
     """
+    expected = could.expected
     said = accusing.notion.label(accusing.lower)
     if accusing.lower > claim.parameter:
         return Verdict(
@@ -222,9 +242,18 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, expected: 
     return Verdict(
         "loose",
         f"No violation found: mu_emp {bound.lower:.3f}, where a perfect attack on a mechanism at its claim would be"
-        f" expected to show {expected:.3f}; a weak attack and a mechanism that leaks less than it claims look alike here.",
+        f" expected to show {expected:.3f}; {_why_loose(could.efficiency)}.",
         accusing,
     )
+
+
+def _why_loose(control: tuple[float, float] | None) -> str:
+    if control is None:
+        return "the attack's efficiency is unknown, so a weak attack and a mechanism that leaks less look alike"
+    share, sure = control
+    if sure >= TIGHT:
+        return f"the attack shows {share:.0%} of the leak that there is, which is less than the claim on this pair"
+    return f"the attack is weak, it shows {share:.0%} (at least {sure:.0%}) of the leak that there is"
 
 
 def describe(challenge: Challenge) -> str:

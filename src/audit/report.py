@@ -450,9 +450,9 @@ def bar_figure(results: Sequence[Result]) -> Figure | None:
     bars = ax.barh(rows, lower, height=0.62, color=INK["measured"], label="mu_emp")
     hats = [result.mu_hat if math.isfinite(result.mu_hat) else math.nan for result in results]
     ax.plot(hats, rows, "o", ms=6, mfc=INK["paper"], mec=INK["ink"], label="mu_hat", zorder=4)
-    ticks = (("implied μ", "implied", "mu_implied"), ("perfect attack, expected", "direct", "expected"))
-    for label, role, field in ticks:
-        values = [getattr(result, field) for result in results]
+    implied, expected = [result.mu_implied for result in results], [result.power.expected for result in results]
+    ticks = (("implied μ", "implied", implied), ("perfect attack, expected", "direct", expected))
+    for label, role, values in ticks:
         shown = [math.nan if v is None or math.isinf(v) else v for v in values]
         ax.plot(shown, rows, "|", ms=17, mew=2.2, color=INK[role], label=label, zorder=3)
     ax.set_yticks(rows, [textwrap.fill(name, 30) for name in distinct([result.name for result in results])])
@@ -558,8 +558,25 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("mu_hat", number(result.mu_hat)),
         ("implied mu", number(result.mu_implied)),
         ("direct mu", number(result.mu_direct)),
-        ("perfect attack", f"{number(result.expected)}  (the mu_emp to expect from one with as many trials)"),
+        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
+        ("efficiency", _efficiency_words(result)),
+        ("power", _power_words(result)),
     ]
+
+
+def _efficiency_words(result: Result) -> str:
+    if result.power.efficiency is None:
+        return "unknown  (no positive control)"
+    share, sure = result.power.efficiency
+    return f"{percent(share)}  (at least {percent(sure)}; of what the exact likelihood ratio shows on the same trials)"
+
+
+def _power_words(result: Result) -> str:
+    """What would have been found, and what it takes; with the attack's own efficiency where it is known."""
+    power = result.power
+    who = "a perfect attack" if power.efficiency is None else "this attack"
+    needed = "no number of trials" if math.isinf(power.needed) else f"{power.needed:,.0f} test trials a side"
+    return f"{who} finds a μ of {number(power.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
 
 
 def _bounds_table(result: Result) -> RichTable:

@@ -86,7 +86,10 @@ def metrics(result: Result) -> dict[str, float]:
         "mu_implied": result.mu_implied,
         "mu_direct": result.mu_direct,
         "eps_emp": _lower(result, ApproximateDP, bounds[0].estimator),
-        "expected": result.expected,
+        "expected": result.power.expected,
+        "efficiency": result.power.efficiency[0] if result.power.efficiency else None,
+        "detectable": result.power.detectable,
+        "trials_needed": result.power.needed,
         "accusing": result.verdict.accusing.lower,
         "threshold": result.evidence.folds[0].threshold,
     }
