@@ -92,9 +92,17 @@ def test_one_audit_prints_its_verdict_and_where_to_look(run, tmp_path):
     assert list((tmp_path / "mlruns" / "trials").rglob("*.npz"))
 
 
+def test_a_plan_is_shown_and_nothing_is_played(run, tmp_path):
+    status, out, _ = run("plan", "eps=1,2", "-m")
+    assert status == 0 and "0.4035" in out and "0.7288" in out
+    assert not list(tmp_path.iterdir())
+    status, _, err = run("plan", "trials=20")
+    assert status == 2 and "raise trials" in err
+
+
 def test_flags_may_stand_anywhere_and_a_sweep_shares_its_trials(run, tmp_path):
     status, out, _ = run(*SMALL, "-m", "criterion=advantage,mu_lower")
-    assert status == 0 and "compareRunsMode=CHART" in out
+    assert status == 0 and "compareRunsMode=CHART" in out and "2 audits were compared" in out
     assert len(list((tmp_path / "mlruns" / "trials").iterdir())) == 1
 
 

@@ -16,13 +16,14 @@ from pydantic.dataclasses import dataclass
 
 from audit import learning
 from audit.core import Array, Attack, AuditError, Trials
+from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class LikelihoodRatio:
     """The strong adversary: log P(run | present) − log P(run | absent), the most powerful test there is.
 
@@ -51,7 +52,7 @@ def _read_log_ratio(trials: Trials) -> Array:
     return trials.log_ratio
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Logistic:
     """Logistic regression on standardised rows: right where evidence adds up over columns, as Gaussian noise's does.
 
@@ -66,7 +67,7 @@ class Logistic:
         return _learn(functools.partial(learning.logistic, self.strength), trials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class XGBoost:
     """Boosted trees. Shallow and strongly regularised: the signal is additive over columns and weak.
 
@@ -105,7 +106,7 @@ class XGBoost:
         return _learn(functools.partial(learning.xgboost, **settings), trials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class GradientBoosting:
     """scikit-learn's boosted trees. The published code has depth 3, 100 trees, rate 0.1 and all rows.
 
@@ -135,7 +136,7 @@ class GradientBoosting:
         return _learn(functools.partial(learning.gradient_boosting, **settings), trials)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class RandomForest:
     """scikit-learn's random forest.
 

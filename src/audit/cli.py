@@ -51,7 +51,7 @@ def _say(line: str, status: int) -> int:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui}
+    commands = {"ui": _ui, "plan": _plan}
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -61,6 +61,17 @@ def _ui(words: Sequence[str]) -> int:
     from audit import server
 
     return server.main(words)
+
+
+def _plan(words: Sequence[str]) -> int:
+    """What the audit that these words describe could find, before anything is played."""
+    from audit import session
+
+    _register()
+    flags = {"-m", "--multirun"}
+    _, plans = check([word for word in words if word not in flags], bool(flags & set(words)))
+    session.show_plans(plans)
+    return 0
 
 
 # --- an audit, or a sweep of them -----------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from audit import privacy
 from audit.core import (
@@ -41,6 +41,11 @@ class Spending(Protocol):
     """How trials are spent: a protocol; see `audit.protocols`."""
 
     trials: int
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested, at most."""
+        ...
 
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence:
         """Fit, choose, test."""
@@ -107,7 +112,8 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         bounds, refused = bound_all(plan.estimators, evidence, claims)
         implied, direct = references(claims)
         target = target_mu(claims[0], implied)
-        could = power(plan, target, evidence)
+        counts = evidence.counts
+        could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
         verdict = judge(bounds[0], plan.accusing(evidence, claims[0].notion), claims[0], target, could)
     return Result(
         name=plan.name,
@@ -115,7 +121,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         challenge=describe(plan.challenge),
         claims=claims,
         evidence=evidence,
-        mu_hat=privacy.mu_hat(evidence.counts.fpr, evidence.counts.fnr),
+        mu_hat=privacy.mu_hat(counts.fpr, counts.fnr),
         bounds=bounds,
         refused=refused,
         mu_implied=implied,
@@ -153,6 +159,40 @@ def bound_all(
     return tuple(bounds), refused
 
 
+def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] | None:
+    """The largest bound on μ of several audits, with one error probability for all of them together.
+
+    Quoting the best of m audits is a choice made on data. With each bound at significance/m, all of them hold at once
+    with probability 1 − significance (Bonferroni, the first step of Holm's), the largest one too.
+
+    Args:
+        audits: what was planned and found; the accusing estimator is taken where the evidence allows it, else the one
+            behind mu_emp.
+
+    Returns:
+        The audit and its bound; None where there are fewer than two.
+    """
+    if len(audits) < 2:
+        return None
+    found = [(result, _shared(plan, result.evidence, len(audits))) for plan, result in audits]
+    return max(found, key=lambda pair: pair[1].lower)
+
+
+def _shared(plan: Plan, evidence: Evidence, audits: int) -> Bound:
+    """One audit's bound on μ with its share of the error probability."""
+    first = plan.estimators[0]
+    share = first.significance / audits
+    try:
+        return with_significance(plan.accusing, share)(evidence, GDP())
+    except Refused:
+        return with_significance(first, share)(evidence, GDP())
+
+
+def with_significance(estimate: Estimator, significance: float) -> Estimator:
+    """The same recipe at another error probability."""
+    return dataclasses.replace(cast(Any, estimate), significance=significance)
+
+
 def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
     """Implied and direct mu: √(2ρ) through zCDP, and the μ whose GDP curve passes through the claimed (ε, δ).
 
@@ -179,11 +219,19 @@ def target_mu(claim: Claim, implied: float | None) -> float:
     return float(privacy.mu_hat(miss, miss))
 
 
-def power(plan: Plan, target: float, evidence: Evidence) -> Power:
-    """What these trials and this attack could have found of a mechanism whose claim amounts to ``target``, in μ."""
-    counts = evidence.counts
-    absent, present = counts.fp + counts.tn, counts.fn + counts.tp
-    control = efficiency_of(evidence)
+def foresee(plan: Plan) -> Power:
+    """What an audit could find with a perfect attack, before anything is played."""
+    claims = plan.mechanism.claims
+    side = plan.protocol.tested // 2
+    return power(plan, target_mu(claims[0], references(claims)[0]), side, side, None)
+
+
+def power(plan: Plan, target: float, absent: int, present: int, control: tuple[float, float] | None) -> Power:
+    """What so many test trials could find of a mechanism whose claim amounts to ``target``, in μ.
+
+    Args:
+        control: the attack's efficiency and its lower limit, which goes into the formulas; None for a perfect attack.
+    """
     sure = control[1] if control else 1.0
     significance = plan.accusing.significance
     return Power(
@@ -252,8 +300,11 @@ def _why_loose(control: tuple[float, float] | None) -> str:
         return "the attack's efficiency is unknown, so a weak attack and a mechanism that leaks less look alike"
     share, sure = control
     if sure >= TIGHT:
-        return f"the attack shows {share:.0%} of the leak that there is, which is less than the claim on this pair"
-    return f"the attack is weak, it shows {share:.0%} (at least {sure:.0%}) of the leak that there is"
+        return (
+            f"the attack is not what limits it, it shows {share:.0%} (at least {sure:.0%}) of what the exact likelihood"
+            " ratio shows on the same trials: the mechanism leaks less on this pair, or these trials had bad luck"
+        )
+    return f"the attack is weak, it shows {share:.0%} (at least {sure:.0%}) of what the exact likelihood ratio shows"
 
 
 def describe(challenge: Challenge) -> str:

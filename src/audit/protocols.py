@@ -8,11 +8,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Attacker, AuditError, Criterion, Evidence, Fold, Source
+from audit.privacy import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Holdout:
     """Fit on the first trials, choose on the next, test once on the rest.
 
@@ -49,6 +50,11 @@ class Holdout:
         """Number of trials of each part; the first two are even, so that both sides are as many."""
         train, validation = (2 * round(self.trials * share / 2) for share in (self.train, self.validation))
         return train, validation, self.trials - train - validation
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested."""
+        return self.split()[2]
 
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence:
         """One fold."""

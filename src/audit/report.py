@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Fold, Result, Scores
+from audit.core import Array, Bound, Fold, Power, Result, Scores
 from audit.criteria import sweep, upper_rate
 from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
 
@@ -573,10 +573,27 @@ def _efficiency_words(result: Result) -> str:
 
 def _power_words(result: Result) -> str:
     """What would have been found, and what it takes; with the attack's own efficiency where it is known."""
-    power = result.power
-    who = "a perfect attack" if power.efficiency is None else "this attack"
-    needed = "no number of trials" if math.isinf(power.needed) else f"{power.needed:,.0f} test trials a side"
-    return f"{who} finds a μ of {number(power.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
+    could = result.power
+    who = "a perfect attack" if could.efficiency is None else "this attack"
+    needed = "no number of trials" if math.isinf(could.needed) else f"{could.needed:,.0f} test trials a side"
+    return f"{who} finds a μ of {number(could.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
+
+
+def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
+    """What each of several audits could find, one row an audit."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="With a perfect attack, before anything is played"
+    )
+    shown.add_column("audit", overflow="fold")
+    for name in ("expected mu_emp", "finds 4 times in 5", "1.25 × claim takes"):
+        shown.add_column(name, justify="right")
+    for name, could in plans:
+        needed = f"{could.needed:,.0f} tests a side"
+        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed)
+    return shown
 
 
 def _bounds_table(result: Result) -> RichTable:
@@ -660,7 +677,7 @@ def page(result: Result) -> str:
     )
 
 
-def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = "") -> str:
+def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = "", together: str = "") -> str:
     """The page of a sweep: a table and its figures."""
     header, rows = sweep_rows(results)
     drawn = []
@@ -674,11 +691,23 @@ def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = ""
         "sweep",
         name=name,
         command=command,
-        summary=summary(results),
+        summary=" ".join(filter(None, (summary(results), together))),
         header=header,
         rows=rows,
         figures=drawn,
         remarks=_shared_remarks(results),
+    )
+
+
+def family_words(audits: int, best: tuple[Result, Bound] | None) -> str:
+    """How many audits were compared, and what holds of the best of them all the same."""
+    if best is None:
+        return ""
+    result, bound = best
+    return (
+        f"{audits} audits were compared. All of their bounds at once, with error probability"
+        f" {percent(bound.significance * audits)} together: the largest is {bound.notion.label(bound.lower)}"
+        f" ({bound.estimator}, {bound.kind}, Bonferroni), of {result.name}."
     )
 
 
@@ -786,8 +815,10 @@ def save(result: Result, folder: Path) -> Path:
     return folder / "report.html"
 
 
-def save_sweep(results: Sequence[Result], folder: Path, name: str = "sweep", command: str = "") -> Path:
-    """Write a sweep's page, table and figures into ``folder``.
+def save_sweep(
+    results: Sequence[Result], folder: Path, name: str = "sweep", command: str = "", together: str = ""
+) -> Path:
+    """Write a sweep's page, table and figures into ``folder``; ``together`` is said of all its audits.
 
     Returns:
         The page's path.
@@ -797,7 +828,7 @@ def save_sweep(results: Sequence[Result], folder: Path, name: str = "sweep", com
     _csv(folder / "sweep.csv", header, rows)
     _png(eps_figure(results), folder / "mu_emp_against_eps.png")
     _png(bar_figure(results), folder / "mu_emp.png")
-    (folder / "report.html").write_text(sweep_page(results, name, command), "utf-8")
+    (folder / "report.html").write_text(sweep_page(results, name, command, together), "utf-8")
     return folder / "report.html"
 
 

@@ -22,7 +22,7 @@ from rich.text import Text
 
 from audit import report
 from audit.core import AuditError, Result
-from audit.experiment import Plan, audit
+from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
 out, err = Console(), Console(stderr=True)
@@ -35,7 +35,7 @@ class Session:
         self._store, self._sweep = store, sweep
         self._parent = store.start_sweep(sweep, jobs) if sweep is not None else None
         self._provenance = provenance() | {"command": command}
-        self.results: list[Result] = []
+        self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
 
     @classmethod
@@ -65,17 +65,19 @@ class Session:
 
     def _gather(self, parent: str, status: Status) -> None:
         """Log a sweep's table, figures and page on its parent run, and print them."""
+        results = [result for _, result in self.audits]
         page = None
-        if self.results:
-            command = self._provenance["command"]
-            page = report.save_sweep(self.results, self._store.folder(parent), self._sweep or "sweep", command)
-        self._store.finish_sweep(parent, self.results, status)
+        if results:
+            together = report.family_words(len(results), family_wise(self.audits))
+            where, command = self._store.folder(parent), self._provenance["command"]
+            page = report.save_sweep(results, where, self._sweep or "sweep", command, together)
+        self._store.finish_sweep(parent, results, status)
         if page is not None:
-            out.print(report.sweep_table(self.results))
+            out.print(report.sweep_table(results))
+            out.print(together)
             out.print(f"report {page}", soft_wrap=True, highlight=False)
-            out.print(
-                f"sweep  {self._store.sweep_link(parent)}   (start the UI: audit ui)", soft_wrap=True, highlight=False
-            )
+            link = self._store.sweep_link(parent)
+            out.print(f"sweep  {link}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
 
     @property
     def status(self) -> int:
@@ -99,7 +101,7 @@ class Session:
             self._store.finish(run, _status(error, []))
             raise
         self._store.finish(run, "FINISHED")
-        self.results.append(result)
+        self.audits.append((plan, result))
         self._show(result, run, page)
 
     def _show(self, result: Result, run: str, page: Path) -> None:
@@ -112,6 +114,11 @@ def _status(error: BaseException | None, failures: list[str]) -> Status:
     if isinstance(error, KeyboardInterrupt):
         return "KILLED"
     return "FAILED" if error is not None or failures else "FINISHED"
+
+
+def show_plans(plans: list[Plan]) -> None:
+    """Print what each audit could find: nothing is played."""
+    out.print(report.plan_table([(plan.name, foresee(plan)) for plan in plans]))
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------
