@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import importlib.metadata
 import inspect
@@ -156,13 +157,19 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
         module = sys.modules.get(name)
         if name in found or module is None:
             continue
-        try:
-            found[name] = hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
-        except (OSError, TypeError):  # built in, or typed at a prompt: no text to tell versions apart by
-            found[name] = "no source"
+        found[name] = _text(name)
         waiting += [used for used in _used_by(module) if used.split(".")[0] == name.split(".")[0]]
     heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
     return found | {name: importlib.metadata.version(name) for name in sorted(heavy)}
+
+
+@functools.lru_cache(maxsize=512)
+def _text(name: str) -> str:
+    """Digest of a module's source when it was first asked for: the process goes on with that, whatever is edited since."""
+    try:
+        return hashlib.sha256(inspect.getsource(sys.modules[name]).encode()).hexdigest()
+    except (OSError, TypeError):  # built in, or typed at a prompt: no text to tell versions apart by
+        return "no source"
 
 
 def _used_by(module: types.ModuleType) -> set[str]:
