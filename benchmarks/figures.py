@@ -26,6 +26,8 @@ CASES: dict[str, list[list[str]]] = {
         ["attacker=likelihood_ratio", "mechanism.noise_scale=0.5"],
         ["attacker=likelihood_ratio", "mechanism.noise_scale=0.8"],
         ["attacker=likelihood_ratio", "mechanism.noise_scale=0.8", "trials=30000"],
+        ["attacker=likelihood_ratio", "protocol=crossfit", "estimator=curve"],
+        ["attacker=logistic", "protocol=crossfit", "estimator=curve"],
     ],
     "mst": [["attacker=likelihood_ratio"], ["attacker=logistic"], ["attacker=xgboost"]],
     "aim": [["attacker=likelihood_ratio"], ["attacker=logistic"], ["attacker=xgboost"]],
@@ -47,7 +49,7 @@ def line(mechanism: str, words: Sequence[str], results: Sequence[Result]) -> str
     emp = np.array([result.bounds[0].lower for result in results])
     implied = results[0].mu_implied or np.inf
     verdicts = [result.verdict.word for result in results]
-    pearson = [next(b.lower for b in r.bounds if b.estimator == "clopper_pearson") for r in results]
+    pearson = [next((b.lower for b in r.bounds if b.estimator == "clopper_pearson"), np.nan) for r in results]
     cells = [
         f"{mechanism} {' '.join(words)}",
         f"{emp.mean():.4f} ± {emp.std(ddof=1) / np.sqrt(len(emp)):.4f}",
@@ -57,7 +59,7 @@ def line(mechanism: str, words: Sequence[str], results: Sequence[Result]) -> str
         f"{np.sum(emp > implied)}",
         f"{np.sum(emp == 0)}",
         f"{verdicts.count('violation')}",
-        f"{results[0].expected:.4f}",
+        f"{results[0].power.expected:.4f}",
     ]
     return f"| {' | '.join(cells)} |"
 

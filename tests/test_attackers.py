@@ -2,9 +2,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from toys import Gaussians
 
-from audit.attackers import GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
+from audit.attackers import BestOf, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost, area
 from audit.core import AuditError
 from audit.privacy import mu_hat
 
@@ -55,3 +56,68 @@ def test_one_side_only_is_refused():
     trials = Gaussians(1.0).trials(0, 40)
     with pytest.raises(AuditError, match="one side only"):
         Logistic()(trials[~trials.bits])
+
+
+# --- the best of several ----------------------------------------------------------------------------------------------
+
+
+class Reads:
+    """An attack that reads its column times a sign; it counts the trials that it was given."""
+
+    learns = True
+
+    def __init__(self, sign, seen=None):
+        self.sign, self.seen = sign, [] if seen is None else seen
+
+    def __call__(self, trials):
+        self.seen.append(trials.index)
+        return lambda unseen: self.sign * unseen.rows[:, 0]
+
+
+def test_the_better_one_is_chosen_wherever_it_stands_and_fitted_to_all():
+    trials, good, bad = Gaussians(2.0).trials(0, 402), Reads(1), Reads(-1)
+    for attackers in ([good, bad], [bad, good]):
+        values = BestOf(attackers)(trials)(trials)
+        assert np.array_equal(values, trials.rows[:, 0])  # the worse one's would be their negatives
+    assert [len(index) for index in bad.seen] == [302, 302] and [len(index) for index in good.seen] == [302, 402] * 2
+
+
+def test_it_is_compared_on_trials_it_was_not_fitted_to():
+    """One that knows its own trials by heart, and nothing else, wins only if it is compared on those."""
+
+    class ByHeart:
+        learns = True
+
+        def __call__(self, trials):
+            known = dict(zip(trials.index.tolist(), trials.bits.tolist(), strict=True))
+            return lambda unseen: np.array([known.get(i, 0.5) for i in unseen.index.tolist()], float)
+
+    trials, honest = Gaussians(2.0).trials(0, 400), Reads(1)
+    assert BestOf([ByHeart(), honest]).best(trials) is honest
+    by_heart = ByHeart()(trials)
+    assert area(trials.score(by_heart(trials))) == 1.0  # the broken comparison prefers it
+
+
+def test_whether_a_choice_learns():
+    assert BestOf([Logistic(), XGBoost()]).learns and BestOf([LikelihoodRatio(), Logistic()]).learns
+    assert not BestOf([LikelihoodRatio()]).learns and not LikelihoodRatio().learns
+    assert all(attacker.learns for attacker in LEARNERS)
+
+
+def test_a_list_that_is_none_is_refused():
+    with pytest.raises(ValidationError):
+        BestOf([])
+    with pytest.raises(AuditError, match="'logistic' is no attacker; give each one a _target_"):
+        BestOf(["logistic"])
+    trials = Gaussians(1.0).trials(0, 40)
+    with pytest.raises(AuditError, match="one side only; raise trials"):
+        BestOf([Reads(1)])(trials[trials.bits])
+
+
+def test_the_area_equals_the_slow_one():
+    rng = np.random.default_rng(0)
+    values, bits = rng.integers(0, 5, 60).astype(float), rng.random(60) < 0.4
+    trials = Gaussians(0.0).trials(0, 60)
+    scores = dataclasses.replace(trials, bits=bits).score(values)
+    pairs = [(p > a) + (p == a) / 2 for a in values[~bits] for p in values[bits]]
+    assert area(scores) == pytest.approx(np.mean(pairs)) == pytest.approx(separation(values, bits))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit import learning
-from audit.core import Array, Attack, AuditError, Trials
+from audit.core import Array, Attack, Attacker, AuditError, Scores, Trials
 from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
@@ -32,6 +32,8 @@ class LikelihoodRatio:
     References:
         Neyman, Pearson 1933.
     """
+
+    learns: ClassVar[bool] = False
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack that reads the exact ratio off each trial.
@@ -61,6 +63,7 @@ class Logistic:
     """
 
     strength: Positive = 0.01
+    learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
@@ -90,6 +93,7 @@ class XGBoost:
     rows: Share = 0.5
     columns: Share = 0.2
     seed: int = 0
+    learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
@@ -123,6 +127,7 @@ class GradientBoosting:
     rate: Positive = 0.05
     rows: Share = 0.5
     seed: int = 0
+    learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
@@ -149,11 +154,64 @@ class RandomForest:
     trees: Count = 300
     least_leaf: Count = 100
     seed: int = 0
+    learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
         settings = {"n_estimators": self.trees, "min_samples_leaf": self.least_leaf, "random_state": self.seed}
         return _learn(functools.partial(learning.random_forest, **settings), trials)
+
+
+@dataclass(frozen=True, config=STRICT)
+class BestOf:
+    """The one of several attackers that guesses best on trials that it was not fitted to, fitted again to all.
+
+    The choice is paid for: it is made within the trials that an attacker is given, so that no trial which chooses the
+    threshold or tests has a say in it.
+
+    Args:
+        attackers: at least one; the first of equally good ones is taken.
+    """
+
+    attackers: Annotated[list[Any], Field(min_length=1)]
+
+    def __post_init__(self) -> None:
+        for attacker in self.attackers:
+            if not callable(attacker):
+                raise AuditError(f"attacker.attackers: {attacker!r} is no attacker; give each one a _target_")
+
+    @property
+    def learns(self) -> bool:
+        """A choice is learnt too, so only a single attacker that learns nothing leaves nothing to learn."""
+        return len(self.attackers) > 1 or self.attackers[0].learns
+
+    def __call__(self, trials: Trials) -> Attack:
+        """The best attack: each is fitted to three quarters and compared by the area under its curve on the last."""
+        return self.best(trials)(trials)
+
+    def best(self, trials: Trials) -> Attacker:
+        """Which of the attackers ranks the last quarter of ``trials`` best, fitted to the others."""
+        cut = 2 * round(3 * len(trials) / 8)
+        fitted, compared = trials[:cut], trials[cut:]
+        areas = [area(compared.score(attacker(fitted)(compared))) for attacker in self.attackers]
+        return self.attackers[int(np.argmax(areas))]
+
+
+def area(scores: Scores) -> float:
+    """Area under the ROC curve: the probability that a present trial scores above an absent one, ties counting half.
+
+    >>> bits = np.array([False, False, True, True])
+    >>> area(Scores(np.array([0.0, 1.0, 1.0, 2.0]), bits, np.arange(4), np.arange(4)))
+    0.875
+
+    Raises:
+        AuditError: when a class is empty.
+    """
+    absent, present = np.sort(scores.absent), scores.present
+    if not len(absent) or not len(present):
+        raise AuditError("attacker=best_of: a quarter of the fitted trials holds one side only; raise trials")
+    below = (np.searchsorted(absent, present, "left") + np.searchsorted(absent, present, "right")) / 2
+    return float(np.mean(below)) / len(absent)
 
 
 def _learn(make: Callable[[], Any], trials: Trials) -> Attack:

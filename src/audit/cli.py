@@ -51,7 +51,7 @@ def _say(line: str, status: int) -> int:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "plan": _plan}
+    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage}
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -61,6 +61,13 @@ def _ui(words: Sequence[str]) -> int:
     from audit import server
 
     return server.main(words)
+
+
+def _coverage(words: Sequence[str]) -> int:
+    """Measure how often each bound exceeds the truth."""
+    from audit import coverage
+
+    return coverage.main(words)
 
 
 def _plan(words: Sequence[str]) -> int:

@@ -335,8 +335,20 @@ class Source(Protocol):
 
 
 Attack = Callable[[Trials], Array]
-Attacker = Callable[[Trials], Attack]
 Criterion = Callable[[Scores], float]
+
+
+class Attacker(Protocol):
+    """Trials → attack."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether the attack depends on the trials: one that does not can score them too, as if it had not seen them."""
+        ...
+
+    def __call__(self, trials: Trials) -> Attack:
+        """An attack, fitted to the trials."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -345,12 +357,13 @@ class Fold:
 
     Args:
         fitted: (n,) places in the stream that the attack was fitted on.
-        selection: scores that chose ``threshold``; None where nothing was chosen on data.
+        selection: scores that chose ``threshold``, of fitted trials only where they are out-of-fold scores, given by
+            attacks that did not see them; None where nothing was chosen on data.
         threshold: score from which on the attack says "present".
         test: scores that nothing was fitted to or chosen on.
 
     Raises:
-        ValueError: when a test trial was also fitted on or chosen on, or a selection trial was fitted on.
+        ValueError: when a test trial was also fitted on or chosen on.
     """
 
     fitted: Array
@@ -363,8 +376,6 @@ class Fold:
         for used, name in ((self.fitted, "fitted on"), (chosen, "chosen on")):
             if np.intersect1d(used, self.test.index).size:
                 raise ValueError(f"trials that were {name} cannot be tested on")
-        if np.intersect1d(self.fitted, chosen).size:
-            raise ValueError("trials that were fitted on cannot choose a threshold")
 
     @property
     def counts(self) -> Counts:
@@ -374,9 +385,15 @@ class Fold:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What a protocol found: folds (holdout 1, crossfit K, one run 1 without selection)."""
+    """What a protocol found.
+
+    Args:
+        folds: holdout 1, crossfit and sequential some, one run 1 without selection.
+        stopped: the number of trials depended on the data, so that only anytime bounds may be read.
+    """
 
     folds: tuple[Fold, ...]
+    stopped: bool = False
 
     @property
     def counts(self) -> Counts:
@@ -386,9 +403,9 @@ class Evidence:
 
     @property
     def independent(self) -> bool:
-        """Whether each test trial is a run of its own, judged by one attack: then counts are binomial."""
+        """Whether so many runs as were planned, each tested once, were judged by one attack: then counts are binomial."""
         run = np.concatenate([fold.test.run for fold in self.folds])
-        return len(self.folds) == 1 and len(np.unique(run)) == len(run)
+        return not self.stopped and len(self.folds) == 1 and len(np.unique(run)) == len(run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -404,6 +421,7 @@ class Bound:
         upper: upper bound on what this attack can show, where the recipe has one.
         anytime: holds at every number of trials at once.
         warnings: sentences that must stand beside the number.
+        measured: how often bounds like this one were measured to exceed the truth, in a sentence; "" where none was.
     """
 
     estimator: str
@@ -414,6 +432,7 @@ class Bound:
     upper: float | None = None
     anytime: bool = False
     warnings: tuple[str, ...] = ()
+    measured: str = ""
 
 
 class Refused(Exception):  # noqa: N818  a refusal is no error

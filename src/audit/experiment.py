@@ -30,6 +30,8 @@ from audit.core import (
     Trials,
     Verdict,
 )
+from audit.coverage import look_up
+from audit.estimators.betting import Betting
 from audit.estimators.power import detectable, efficiency, trials_needed
 from audit.game import Backend, Features, Game, Played, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
@@ -47,8 +49,8 @@ class Spending(Protocol):
         """How many trials are tested, at most."""
         ...
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence:
-        """Fit, choose, test."""
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
         ...
 
 
@@ -106,15 +108,16 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
     source = clock.source(lambda watch: Played(game, plan.backend, plan.root / "trials", watch, tally))
 
-    evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion))
+    claims = plan.mechanism.claims
+    evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion), claims[0])
     with clock.stage("bounds"):
-        claims = plan.mechanism.claims
         bounds, refused = bound_all(plan.estimators, evidence, claims)
         implied, direct = references(claims)
         target = target_mu(claims[0], implied)
         counts = evidence.counts
         could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
-        verdict = judge(bounds[0], plan.accusing(evidence, claims[0].notion), claims[0], target, could)
+        accusing = measured(accuse(plan.accusing, evidence, claims[0].notion), evidence)
+        verdict = judge(bounds[0], accusing, claims[0], target, could)
     return Result(
         name=plan.name,
         config=plan.config,
@@ -155,8 +158,34 @@ def bound_all(
             refused[estimate.name] = reasons[0]
     first = estimators[0].name
     if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
-        raise AuditError(f"estimator={first} cannot give mu_emp: {refused.get(first, 'it has no bound in GDP')}")
-    return tuple(bounds), refused
+        why = refused.get(first, "it has no bound in GDP")
+        raise AuditError(f"estimator={first} cannot give mu_emp: {why}{_instead(evidence)}")
+    return tuple(measured(bound, evidence) for bound in bounds), refused
+
+
+def _instead(evidence: Evidence) -> str:
+    if evidence.stopped:
+        return "; use estimator=betting, which may stop at any time"
+    return "; use estimator=curve, which knows how folds depend on each other" if len(evidence.folds) > 1 else ""
+
+
+def measured(bound: Bound, evidence: Evidence) -> Bound:
+    """A bound with what the coverage bench found of bounds like it."""
+    return dataclasses.replace(bound, measured=look_up(bound, evidence.counts))
+
+
+def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
+    """The bound that may accuse: on everything where ``estimate`` can read it.
+
+    Otherwise betting at the same significance where the number of trials depended on the data, and else the last fold
+    alone: one attack, and as many trials as were planned.
+    """
+    try:
+        return estimate(evidence, notion)
+    except Refused:
+        if evidence.stopped:
+            return Betting(significance=estimate.significance)(evidence, notion)
+        return estimate(Evidence(evidence.folds[-1:]), notion)
 
 
 def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] | None:
@@ -352,12 +381,7 @@ class Clock:
     def attacker(self, attacker: Attacker) -> Attacker:
         """An attacker whose fits are the stage "attack" and whose guesses are the stage "scores"."""
 
-        def fit(trials: Trials) -> Attack:
-            with self.stage("attack"):
-                attack = attacker(trials)
-            return self._timed("scores", attack)
-
-        return fit
+        return _Timed(self, attacker)
 
     def criterion(self, criterion: Criterion) -> Criterion:
         """A criterion whose choice is the stage "threshold"."""
@@ -368,12 +392,31 @@ class Clock:
 
         return choose
 
-    def _timed(self, name: str, call: Callable[[Trials], T]) -> Callable[[Trials], T]:
+    def timed(self, name: str, call: Callable[[Trials], T]) -> Callable[[Trials], T]:
+        """A call on trials that is the stage ``name``."""
+
         def run(trials: Trials) -> T:
             with self.stage(name):
                 return call(trials)
 
         return run
+
+
+class _Timed:
+    """An attacker whose fits and guesses are stages."""
+
+    def __init__(self, clock: Clock, attacker: Attacker) -> None:
+        self._clock, self._attacker = clock, attacker
+
+    @property
+    def learns(self) -> bool:
+        # One that does not say so is taken to learn, which is always right and costs trials only.
+        return getattr(self._attacker, "learns", True)
+
+    def __call__(self, trials: Trials) -> Attack:
+        with self._clock.stage("attack"):
+            attack = self._attacker(trials)
+        return self._clock.timed("scores", attack)
 
 
 class _Watched:

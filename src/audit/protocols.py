@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import itertools
+from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Attacker, AuditError, Criterion, Evidence, Fold, Source
+from audit.core import Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
+from audit.estimators.betting import Betting
 from audit.privacy import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Several = Annotated[int, Field(ge=2)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -27,11 +32,11 @@ class Holdout:
         AuditError: shares that do not sum to 1, or parts with fewer than ``least`` trials a side.
     """
 
-    trials: Annotated[int, Field(ge=1)] = 10_000
+    trials: Count = 10_000
     train: Share = 0.4
     validation: Share = 0.2
     test: Share = 0.4
-    least: Annotated[int, Field(ge=1)] = 10
+    least: Count = 10
 
     def __post_init__(self) -> None:
         total = self.train + self.validation + self.test
@@ -56,8 +61,10 @@ class Holdout:
         """How many trials are tested."""
         return self.split()[2]
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion) -> Evidence:
-        """One fold."""
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim | None = None
+    ) -> Evidence:
+        """One fold, whatever the claim is."""
         train, validation, _ = self.split()
         trials = source.trials(0, self.trials)
         fitted, chosen, tested = trials[:train], trials[train : train + validation], trials[train + validation :]
@@ -65,3 +72,181 @@ class Holdout:
         selection = chosen.score(attack(chosen))
         threshold = criterion(selection)
         return Evidence((Fold(fitted.index, selection, threshold, tested.score(attack(tested))),))
+
+
+@dataclass(frozen=True, config=STRICT)
+class Crossfit:
+    """Cut the trials into parts; each is tested by an attack, and a threshold, that saw other parts only.
+
+    The threshold is chosen on inner out-of-fold scores: those that the other parts get when each of ``inner`` slices of
+    them is scored by an attack fitted to the rest. Two orders:
+
+    - ``progressive``: a part is attacked by all that came before it, so the first one is never tested. What a part
+      shows is then centred whatever the parts before it showed (a martingale).
+    - ``kfold``: a part is attacked by all others. Each part is tested, but its trials fitted the attacks that test the
+      others, so estimators have to count twice the variance.
+
+    An attacker that does not learn needs no part to be fitted to: then a first part of ``START`` of the trials chooses
+    the first threshold, and nearly all are tested.
+
+    Args:
+        trials: in all, both sides together.
+        folds: number of parts.
+        order: which other parts attack a part.
+        inner: number of slices for the out-of-fold scores.
+        least: trials a side of every part and slice.
+
+    Raises:
+        AuditError: parts or slices with fewer than ``least`` trials a side.
+    """
+
+    trials: Count = 10_000
+    folds: Several = 5
+    order: Literal["progressive", "kfold"] = "progressive"
+    inner: Several = 5
+    least: Count = 10
+
+    def __post_init__(self) -> None:
+        smallest = int(np.diff(self.cuts(learns=True)).min())
+        if smallest < 2 * self.least:
+            raise AuditError(
+                f"trials={self.trials} leaves {smallest} for each of {self.folds} parts, which need {2 * self.least};"
+                " raise trials or lower protocol.folds"
+            )
+        used = smallest if self.order == "progressive" else self.trials - smallest
+        if used // self.inner < 2 * self.least:
+            raise AuditError(
+                f"trials={self.trials} leaves {used // self.inner} for each of {self.inner} inner slices, which need"
+                f" {2 * self.least}; raise trials or lower protocol.inner"
+            )
+
+    def cuts(self, learns: bool) -> list[int]:
+        """Where parts begin, and where the last one ends; all even but the end, so that both sides are as many."""
+        if learns or self.order == "kfold":
+            return even(0, self.trials, self.folds)
+        first = max(2 * round(START * self.trials / 2), 2 * self.least)
+        return [0, *even(first, self.trials, self.folds - 1)]
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested where the attacker learns."""
+        return self.trials - (self.cuts(learns=True)[1] if self.order == "progressive" else 0)
+
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim | None = None
+    ) -> Evidence:
+        """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
+        trials = source.trials(0, self.trials)
+        parts = [trials[first:last] for first, last in itertools.pairwise(self.cuts(attacker.learns))]
+        folds = []
+        for k in range(1 if self.order == "progressive" else 0, len(parts)):
+            others = parts[:k] if self.order == "progressive" else parts[:k] + parts[k + 1 :]
+            folds.append(fold(Trials.concatenate(others), parts[k], attacker, criterion, self.inner))
+        return Evidence(tuple(folds))
+
+
+START = 0.05
+"""Share of the trials that chooses the first threshold where nothing is learnt."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Sequential:
+    """Play and test in growing parts, until the claim is rejected or the trials are spent.
+
+    Each part is about a third of all trials before it, and is tested by an attack fitted to all of those. After each
+    part a gambler's bound is read, which holds however often one looks (`audit.estimators.betting.Betting`).
+
+    Args:
+        budget: trials in all, at most.
+        first: trials that are only fitted to; an attacker that does not learn chooses its first threshold on them.
+        significance: probability of rejecting a claim that holds, over the whole course; take the accusing bound's.
+        close: also stop when the bound is at least (1 − close)·claim; None: never for that.
+        inner: slices for out-of-fold scores, as in `Crossfit`.
+        least: trials a side of every part and slice.
+
+    Raises:
+        AuditError: parts or slices with fewer than ``least`` trials a side.
+    """
+
+    budget: Count = 10_000
+    first: Count = 400
+    significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
+    close: Annotated[float, Field(gt=0, lt=1)] | None = None
+    inner: Several = 5
+    least: Count = 10
+
+    def __post_init__(self) -> None:
+        if self.first // self.inner < 2 * self.least:
+            raise AuditError(
+                f"protocol.first={self.first} leaves {self.first // self.inner} for each of {self.inner} inner slices,"
+                f" which need {2 * self.least}; raise protocol.first"
+            )
+        if self.budget < self.first + 2 * self.least:
+            raise AuditError(
+                f"protocol.budget={self.budget} leaves nothing to test after protocol.first={self.first}; raise trials"
+            )
+
+    @property
+    def trials(self) -> int:
+        """The budget."""
+        return self.budget
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested, at most."""
+        return self.budget - self.first
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """A fold for each part that was tested before there was reason to stop."""
+        bound = Betting(significance=self.significance)
+        cuts, folds = self.cuts(), list[Fold]()
+        used = source.trials(0, cuts[0])
+        for first, last in itertools.pairwise(cuts):
+            part = source.trials(first, last - first)
+            folds.append(fold(used, part, attacker, criterion, self.inner))
+            evidence = Evidence(tuple(folds), stopped=True)
+            if self._enough(bound(evidence, claim.notion).lower, claim.parameter):
+                break
+            used = Trials.concatenate([used, part])
+        return evidence
+
+    def cuts(self) -> list[int]:
+        """Where the tested parts begin, and where the last one ends: at the budget."""
+        cuts = [2 * round(self.first / 2)]
+        while cuts[-1] < self.budget:
+            part = max(2 * round(cuts[-1] / 6), 2 * self.least)
+            # A rest too small for a part of its own goes with the last one.
+            cuts.append(cuts[-1] + part if cuts[-1] + 1.5 * part < self.budget else self.budget)
+        return cuts
+
+    def _enough(self, lower: float, claimed: float) -> bool:
+        return lower > claimed or (self.close is not None and lower >= (1 - self.close) * claimed)
+
+
+# --- one fold, and where to cut -------------------------------------------------------------------------------------
+
+
+def fold(used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, inner: int) -> Fold:
+    """``part`` tested by an attack fitted to ``used``, with a threshold chosen on out-of-fold scores of ``used``."""
+    attack = attacker(used)
+    selection = out_of_fold(used, attacker, inner) if attacker.learns else used.score(attack(used))
+    return Fold(used.index, selection, criterion(selection), part.score(attack(part)))
+
+
+def out_of_fold(trials: Trials, attacker: Attacker, inner: int) -> Scores:
+    """Scores of all trials, each of ``inner`` slices scored by an attack fitted to the others."""
+    slices = [trials[first:last] for first, last in itertools.pairwise(even(0, len(trials), inner))]
+    values = []
+    for j, left_out in enumerate(slices):
+        attack = attacker(Trials.concatenate(slices[:j] + slices[j + 1 :]))
+        values.append(attack(left_out))
+    return trials.score(np.concatenate(values))
+
+
+def even(first: int, last: int, parts: int) -> list[int]:
+    """``parts`` + 1 cuts of first … last into parts as equal as can be, all even but the last cut.
+
+    >>> even(0, 10_000, 5), even(0, 21, 2)
+    ([0, 2000, 4000, 6000, 8000, 10000], [0, 10, 21])
+    """
+    return [*(first + 2 * round((last - first) * k / parts / 2) for k in range(parts)), last]

@@ -121,7 +121,9 @@ def why_collapsed(result: Result) -> str | None:
 
 def remarks(result: Result) -> list[str]:
     """Every sentence that must stand beside the numbers, once each."""
-    warnings = [warning for bound in result.bounds for warning in bound.warnings]
+    told = (("mu_emp", result.bounds[0]), ("accusing", result.verdict.accusing))
+    measured = [f"{role} ({bound.estimator}): {bound.measured}" for role, bound in told if bound.measured]
+    warnings = [*measured, *(warning for bound in result.bounds for warning in bound.warnings)]
     refused = [f"Left out: {name}: {reason}" for name, reason in result.refused.items()]
     collapsed = why_collapsed(result)
     return list(dict.fromkeys([*([collapsed] if collapsed else []), *result.notes, *warnings, *refused]))

@@ -173,8 +173,11 @@ def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
     """Each fold's test scores on the scale of normal quantiles that its own selection scores set.
 
     Raises:
-        Refused: for other notions than GDP, repeated runs, and folds without selection trials.
+        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds without selection
+            trials.
     """
+    if evidence.stopped:
+        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
     if not isinstance(notion, GDP):
         raise Refused("whole-curve bounds are made for GDP, whose curves have tangents in closed form")
     runs = np.concatenate([fold.test.run for fold in evidence.folds])
