@@ -519,7 +519,9 @@ class Scored:
             for tally in tallies:
                 tally.add(evidence)
         errors = min(self.absent, self.present) * float(ndtr(-tallies[0].truth / 2))
-        fill = functools.partial(Tally.row, law=str(self.law), absent=self.absent, present=self.present)
+        fill = functools.partial(
+            Tally.row, law=str(self.law), absent=self.absent, present=self.present, choice="middle"
+        )
         return [_with_efficiency(fill(t, protocol="holdout", errors=errors)) for t in tallies if t.audits]
 
     @property
@@ -572,16 +574,17 @@ class Tally:
         if solve:  # those that are only found because they may exceed the truth would bias the mean
             self.lowers.append(bound.lower)
 
-    def row(self, law: str, absent: int, present: int, protocol: str, errors: float) -> Row:
-        """The cell."""
-        fixed = {"betting": "middle", "clopper_pearson": "advantage", "joint_bayes": "advantage"}
+    def row(self, law: str, absent: int, present: int, choice: str, protocol: str, errors: float) -> Row:
+        """The cell; ``choice`` is of those that look at one threshold."""
         name = self.estimate.name
-        choice = "advantage" if name in fixed and law == UNKNOWING else fixed.get(name, "all")
         return Row(
-            name, self.notion.name, self.kind, self.estimate.significance, law, self.truth, absent, present, choice,
-            protocol, errors, self.audits, self.exceeded, float(np.mean(self.lowers)),
+            name, self.notion.name, self.kind, self.estimate.significance, law, self.truth, absent, present,
+            choice if name in AT_ONE_THRESHOLD else "all", protocol, errors, self.audits, self.exceeded,
+            float(np.mean(self.lowers)),
         )  # fmt: skip
 
+
+AT_ONE_THRESHOLD = {"clopper_pearson", "joint_bayes", "betting"}
 
 ROUNDING = 1e-9
 """A bound on the truth itself is no error, though a grid's last bit may put it above."""
@@ -687,7 +690,8 @@ class Pipeline:
             for tally in tallies:
                 tally.add(evidence)
         side = self.protocol.tested // 2
-        fill = functools.partial(Tally.row, law=LIKELIHOOD if self.mu else UNKNOWING, absent=side, present=side)
+        law = LIKELIHOOD if self.mu else UNKNOWING
+        fill = functools.partial(Tally.row, law=law, absent=side, present=side, choice="advantage")
         errors = side * float(ndtr(-self.mu / 2))
         return [_with_efficiency(fill(t, protocol=self.name, errors=errors)) for t in tallies if t.audits]
 
@@ -830,28 +834,24 @@ def look_up(bound: Bound, counts: Counts) -> str:
         counts: of its test.
     """
     absent, present = counts.fp + counts.tn, counts.fn + counts.tp
-    alike = [
-        row
-        for row in read()
-        if (row.estimator, row.notion, row.kind) == (bound.estimator, bound.notion.name, bound.kind)
-        and math.isclose(row.nominal, bound.significance)
-        and row.audits >= 1000
-        and min(row.absent, row.present) > 0
-    ]
-    if not alike or not min(absent, present):
+    trials, few = min(absent, present), _few(bound, counts) and bound.kind != "finite-sample"
+    if not trials:
         return ""
-    few = _few(bound, counts) and bound.kind != "finite-sample"
-    same = [row for row in alike if row.rare == few]
-    if not same:
+    alike = [row for row in read() if _comparable(row, bound) and row.rare == few]
+    if not alike:
         return ""
-    distance = {row: abs(math.log(min(row.absent, row.present) / min(absent, present))) for row in same}
-    nearest = min(distance.values())
-    return _sentence([row for row in same if distance[row] <= nearest + 1e-9], few)
+    far = [abs(math.log(min(row.absent, row.present) / trials)) for row in alike]
+    return _sentence([row for row, each in zip(alike, far, strict=True) if each <= min(far) + 1e-9], few)
+
+
+def _comparable(row: Row, bound: Bound) -> bool:
+    same = (row.estimator, row.notion, row.kind) == (bound.estimator, bound.notion.name, bound.kind)
+    return same and math.isclose(row.nominal, bound.significance) and min(row.absent, row.present) > 0
 
 
 def _few(bound: Bound, counts: Counts) -> bool:
     """Whether this audit has few errors of a kind: seen at its threshold, or expected in the middle of the curve."""
-    if bound.estimator in ("clopper_pearson", "joint_bayes"):
+    if bound.estimator in AT_ONE_THRESHOLD:
         return min(counts.fp, counts.fn) < FEW
     trials = min(counts.fp + counts.tn, counts.fn + counts.tp)
     return bound.notion.name == "gdp" and trials * float(ndtr(-bound.lower / 2)) < FEW
