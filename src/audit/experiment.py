@@ -32,6 +32,7 @@ from audit.core import (
 )
 from audit.coverage import look_up
 from audit.estimators.betting import Betting
+from audit.estimators.curve import progressive
 from audit.estimators.power import detectable, efficiency, trials_needed
 from audit.game import Backend, Features, Game, Played, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
@@ -132,7 +133,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         power=could,
         verdict=verdict,
         stages=clock.stages(),
-        provenance=plan.provenance | spent(tally, plan),
+        provenance=plan.provenance | spent(tally, plan, evidence),
     )
 
 
@@ -177,13 +178,13 @@ def measured(bound: Bound, evidence: Evidence) -> Bound:
 def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
-    Otherwise betting at the same significance where the number of trials depended on the data, and else the last fold
-    alone: one attack, and as many trials as were planned.
+    Otherwise betting at the same significance where folds follow each other, and else the last fold alone: one attack,
+    and as many trials as were planned.
     """
     try:
         return estimate(evidence, notion)
     except Refused:
-        if evidence.stopped:
+        if evidence.stopped or progressive(evidence.folds):
             return Betting(significance=estimate.significance)(evidence, notion)
         return estimate(Evidence(evidence.folds[-1:]), notion)
 
@@ -341,10 +342,10 @@ def describe(challenge: Challenge) -> str:
     return f"{challenge} ({challenge.neighbours.replace('_', '/')} neighbours)"
 
 
-def spent(tally: Tally, plan: Plan) -> dict[str, str]:
+def spent(tally: Tally, plan: Plan, evidence: Evidence) -> dict[str, str]:
     """What the audit used, in words."""
     return {
-        "trials": str(plan.protocol.trials),
+        "trials": str(max(int(fold.test.index.max()) for fold in evidence.folds) + 1),
         "seed": str(plan.seed),
         "blocks played": str(tally.played),
         "blocks from the cache": str(tally.cached),
