@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -301,7 +302,9 @@ def test_the_bound_that_accuses_is_the_given_one_a_bet_or_that_of_the_last_part(
     crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median)
     stopped = sequential(2.0, 1.0, 0)
     assert accuse(given, held, GDP()) == given(held, GDP())
-    assert accuse(given, crossed, GDP()) == given(Evidence(crossed.folds[-1:]), GDP())
+    folded = dataclasses.replace(crossed, folds=crossed.folds[::-1])  # no longer in the order in which they were used
+    assert accuse(given, folded, GDP()) == given(Evidence(folded.folds[-1:]), GDP())
+    assert accuse(given, crossed, GDP()) == Betting(significance=given.significance)(crossed, GDP())
     found = accuse(given, stopped, GDP())
     assert (found.estimator, found.significance, found.anytime) == ("betting", 0.01, True) and found.lower > 1.0
 
