@@ -57,3 +57,8 @@ def test_efficiency_is_the_share_of_mu_and_its_limit_is_below_it():
 def test_no_signal_is_not_called_an_efficiency():
     blurred, exact = gaussian(-0.5)
     assert efficiency(blurred, exact) == (0.0, 0.0)
+
+
+def test_a_claim_that_errors_cannot_refute_takes_no_number_of_trials():
+    assert spread(100.0) == math.inf and trials_needed(100.0, 0.05) == math.inf
+    assert detectable(100.0, 0.05, 100, 100) == math.inf

@@ -64,6 +64,8 @@ def spread(mu: float) -> float:
     1.6
     """
     density = math.exp(-((mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
+    if density**2 == 0:  # beyond μ of about 77 no number of trials sees an error
+        return math.inf
     return float(ndtr(mu / 2) * ndtr(-mu / 2)) / density**2
 
 
@@ -98,6 +100,8 @@ def trials_needed(claim: float, significance: float, ratio: float = 1.25, effici
     if efficiency * ratio <= 1 or claim <= 0:
         return math.inf
     gap = (efficiency * ratio - 1) * claim
+    if math.isinf(spread(claim)):
+        return math.inf
     return float(math.ceil(2 * spread(claim) * (POWER - float(ndtri(significance))) ** 2 / gap**2))
 
 
