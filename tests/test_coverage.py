@@ -429,12 +429,6 @@ def test_nothing_is_said_where_nothing_comparable_was_measured(table):
     assert look_up(BOUND, COUNTS) == ""
 
 
-shipped = pytest.mark.skipif(
-    not coverage.TABLE.exists(), reason="no table yet: audit coverage --out src/audit/coverage.csv measures it"
-)
-
-
-@shipped
 def test_the_shipped_table_says_something_of_every_bound_and_is_read_quickly():
     read.cache_clear()
     start = time.perf_counter()
@@ -449,7 +443,6 @@ def test_the_shipped_table_says_something_of_every_bound_and_is_read_quickly():
         assert re.match(r"measured: exceeds the truth in \d+\.\d % of audits at a nominal (10|1) %", said)
 
 
-@shipped
 def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the_same():
     rows = read()
     assert [each.verdict for each in judge(rows)] == [each.verdict for each in rows]
@@ -470,7 +463,7 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
     [["--workers", "0"], ["--quik"], ["--seed", "x"], ["--seed", "-1"], ["--out", "/nowhere/at/all.csv"], ["word"]],
 )
 def test_wrong_words_are_one_line(words):
-    with pytest.raises(AuditError, match=r"^audit coverage: [^\n]+$"):
+    with pytest.raises(AuditError, match=r"^coverage: [^\n]+$"):
         coverage.main(words)
 
 

@@ -876,7 +876,7 @@ def _sentence(rows: Sequence[Row], few: bool) -> str:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise AuditError(f"audit coverage: {message}; see audit coverage --help")
+        raise AuditError(f"coverage: {message}; see audit coverage --help")
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -913,10 +913,15 @@ def main(words: Sequence[str] = ()) -> int:
     backend: Backend = Serial() if given.workers == 1 else Ray(workers=given.workers)
     start, console = time.perf_counter(), Console()
     with Progress(console=console) as progress:
-        bar = progress.add_task("simulated audits", total=len(chosen))
-        rows = Bench(tuple(chosen), QUICK if given.quick else Size(), given.seed).run(
-            backend, lambda: progress.advance(bar)
-        )
+        bar = progress.add_task("parts of the bench", total=len(chosen))
+
+        def watch() -> None:
+            progress.advance(bar)
+            done = round(progress.tasks[0].completed)
+            if not console.is_terminal and done % 20 == 0:  # a bar is not drawn into a file
+                console.print(f"{done} of {len(chosen)} parts, {time.perf_counter() - start:.0f} s")
+
+        rows = Bench(tuple(chosen), QUICK if given.quick else Size(), given.seed).run(backend, watch)
     write(rows, given.out)
     console.print(summary(rows))
     console.print(f"{len(rows)} cells in {given.out}, {time.perf_counter() - start:.0f} s")
