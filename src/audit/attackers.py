@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit import learning
-from audit.core import Array, Attack, Attacker, AuditError, Scores, Trials
+from audit.core import Array, Attack, Attacker, AuditError, Scores, Trials, area
 from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
@@ -193,25 +193,14 @@ class BestOf:
         """Which of the attackers ranks the last quarter of ``trials`` best, fitted to the others."""
         cut = 2 * round(3 * len(trials) / 8)
         fitted, compared = trials[:cut], trials[cut:]
-        areas = [area(compared.score(attacker(fitted)(compared))) for attacker in self.attackers]
+        areas = [_area(compared.score(attacker(fitted)(compared))) for attacker in self.attackers]
         return self.attackers[int(np.argmax(areas))]
 
 
-def area(scores: Scores) -> float:
-    """Area under the ROC curve: the probability that a present trial scores above an absent one, ties counting half.
-
-    >>> bits = np.array([False, False, True, True])
-    >>> area(Scores(np.array([0.0, 1.0, 1.0, 2.0]), bits, np.arange(4), np.arange(4)))
-    0.875
-
-    Raises:
-        AuditError: when a class is empty.
-    """
-    absent, present = np.sort(scores.absent), scores.present
-    if not len(absent) or not len(present):
+def _area(scores: Scores) -> float:
+    if not len(scores.absent) or not len(scores.present):
         raise AuditError("attacker=best_of: a quarter of the fitted trials holds one side only; raise trials")
-    below = (np.searchsorted(absent, present, "left") + np.searchsorted(absent, present, "right")) / 2
-    return float(np.mean(below)) / len(absent)
+    return area(scores.absent, scores.present)
 
 
 def _learn(make: Callable[[], Any], trials: Trials) -> Attack:

@@ -121,15 +121,10 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
         many = many or base.hydra.mode == RunMode.MULTIRUN
         params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
         assert isinstance(params, dict)
-        jobs = (
-            expand([*(f"{key!s}={value!s}" for key, value in params.items()), *overrides])
-            if many
-            else [list(overrides)]
-        )
-        plans = []
-        for job in jobs:
-            config = _compose(job)
-            plans.append(build(config, dict(config.hydra.runtime.choices)))
+        swept = [f"{key!s}={value!s}" for key, value in params.items()]
+        jobs = expand([*swept, *overrides]) if many else [list(overrides)]
+        configs = [_compose(job) for job in jobs]
+        plans = [build(config, dict(config.hydra.runtime.choices)) for config in configs]
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(overrides) or "sweep") if many else None, plans
 

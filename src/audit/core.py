@@ -320,6 +320,17 @@ class Scores:
         return Counts(fp=fp, tn=len(self) - present - fp, fn=present - tp, tp=tp)
 
 
+def area(absent: Array, present: Array) -> float:
+    """Area under the ROC curve: the probability that a present score is above an absent one, ties counting half.
+
+    >>> area(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    ordered = np.sort(absent)
+    below = (np.searchsorted(ordered, present, "left") + np.searchsorted(ordered, present, "right")) / 2
+    return float(np.mean(below)) / len(ordered)
+
+
 @runtime_checkable
 class Source(Protocol):
     """Where trials come from: played in seeded blocks, or stored. An endless stream, or one of ``limit`` trials."""

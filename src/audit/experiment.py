@@ -43,8 +43,6 @@ T = TypeVar("T")
 class Spending(Protocol):
     """How trials are spent: a protocol; see `audit.protocols`."""
 
-    trials: int
-
     @property
     def tested(self) -> int:
         """How many trials are tested, at most."""
@@ -381,7 +379,6 @@ class Clock:
 
     def attacker(self, attacker: Attacker) -> Attacker:
         """An attacker whose fits are the stage "attack" and whose guesses are the stage "scores"."""
-
         return _Timed(self, attacker)
 
     def criterion(self, criterion: Criterion) -> Criterion:

@@ -57,7 +57,8 @@ class Game:
         Raises:
             AuditError: when the mechanism's rows are not numbers, or not as many as were asked for.
         """
-        sides = [self._side(block, bit) for bit in (False, True)]
+        pair = (self.challenge.data([False]), self.challenge.data([True]))
+        sides = [self._side(block, bit, pair) for bit in (False, True)]
         names = sides[0][0].names
         if sides[1][0].names != names:
             raise AuditError(
@@ -75,14 +76,13 @@ class Game:
             log_ratio=_interleave(ratios) if len(ratios) == 2 else None,
         )
 
-    def _side(self, block: int, bit: bool) -> tuple[Columns, Array | None]:
+    def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
         half = self.mechanism.block // 2
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
-        absent, present = self.challenge.data([False]), self.challenge.data([True])
-        releases = self.mechanism.release(present if bit else absent, half, rng)
+        releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
         self._check(columns, half, block, bit)
-        return columns, releases.log_ratio(absent, present)
+        return columns, releases.log_ratio(*pair)
 
     def _check(self, columns: Columns, trials: int, block: int, bit: bool) -> None:
         values = np.asarray(columns.values)
@@ -221,7 +221,8 @@ class Cache:
         kept = {name: array for name, array in arrays.items() if array is not None}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write("about.json", lambda file: file.write(self._about.encode()))
+            if not (self.folder / "about.json").exists():
+                self._write("about.json", lambda file: file.write(self._about.encode()))
             columns = np.array(trials.columns, dtype=str)
             self._write(self.path(block).name, lambda file: np.savez(file, columns=columns, **kept))
         except OSError as error:
@@ -246,7 +247,7 @@ class Cache:
 
 @dataclasses.dataclass
 class Tally:
-    """How many blocks were played, found in the cache, or found damaged there."""
+    """How many blocks were played, and how many were found in the cache."""
 
     played: int = 0
     cached: int = 0
@@ -359,7 +360,7 @@ class Ray:
 
     def _start(self) -> Any:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change that is not ours
         import ray
 
         if not ray.is_initialized():

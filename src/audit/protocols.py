@@ -187,11 +187,6 @@ class Sequential:
             )
 
     @property
-    def trials(self) -> int:
-        """The budget."""
-        return self.budget
-
-    @property
     def tested(self) -> int:
         """How many trials are tested, at most."""
         return self.budget - self.first

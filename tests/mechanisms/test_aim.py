@@ -11,7 +11,6 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms import aim, marginals
 from audit.mechanisms.aim import AIM
-from audit.mechanisms.ledger import Ledger
 from audit.privacy import GDP, ZCDP
 
 PAIR = WorstCase()
@@ -156,15 +155,7 @@ def test_insider_columns_hold_the_score_of_the_gaussian_part(played):
     assert columns.values.shape[1] == len(columns.names) == 24
 
 
-def test_the_ledger_is_closed_in_every_trial(monkeypatch):
-    books = []
-
-    class Kept(Ledger):
-        def close(self):
-            super().close()
-            books.append(self)
-
-    monkeypatch.setattr(aim, "Ledger", Kept)
+def test_the_ledger_is_closed_in_every_trial(books):
     release(100)
     np.testing.assert_allclose(books[0].spent, RHO, atol=1e-12 + 1e-11)
     assert len(books[0].entries) >= 3 + 4

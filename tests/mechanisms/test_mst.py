@@ -11,7 +11,6 @@ from scipy.special import ndtri
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms import mst
-from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.mst import MST
 from audit.privacy import GDP, ZCDP
 
@@ -226,15 +225,7 @@ def test_rows_do_not_change_the_noise_and_come_again():
     np.testing.assert_array_equal(again.public().records, records)
 
 
-def test_the_ledger_is_closed(monkeypatch):
-    books = []
-
-    class Kept(Ledger):
-        def close(self):
-            super().close()
-            books.append(self)
-
-    monkeypatch.setattr(mst, "Ledger", Kept)
+def test_the_ledger_is_closed(books):
     release(1)
     names = [name for name, _ in books[0].entries]
     assert names == ["measure columns", "select pairs", "measure pairs"]

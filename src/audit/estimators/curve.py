@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
 from audit.core import Array, Bound, Evidence, Fold, Refused, Scores
+from audit.estimators.power import mu_of_area
 from audit.privacy import GDP, STRICT, Notion
 
 Sample = tuple[Array, Array]
@@ -201,7 +202,7 @@ def calibration(selection: Scores) -> Callable[[Array], Array]:
     """
     values, bits = _finite(selection.values), selection.bits
     share = np.mean(bits)
-    shift = _shift(np.sort(values[~bits]), values[bits])
+    shift = mu_of_area(values[~bits], values[bits])
     knots, count = np.unique(values, return_counts=True)
     rank = (np.cumsum(count) - count / 2) / len(values)
     z = np.linspace(-9, 9 + shift, 4001)
@@ -214,15 +215,6 @@ def _finite(values: Array) -> Array:
     finite = values[np.isfinite(values)]
     low, high = (finite.min() - 1, finite.max() + 1) if len(finite) else (-1.0, 1.0)
     return np.clip(values, low, high)
-
-
-def _shift(absent: Array, present: Array) -> float:
-    """The μ ≥ 0 whose Gaussian shift has the AUC of these scores; kept finite by half a pair."""
-    if not len(absent) or not len(present):
-        return 0.0
-    below = sum(np.searchsorted(absent, present, side) for side in ("left", "right")) / 2
-    auc = float(np.mean(below)) / len(absent)
-    return math.sqrt(2) * float(ndtri(np.clip(auc, 0.5, 1 - 0.5 / (len(absent) * len(present)))))
 
 
 def _warnings(samples: Sequence[Sample], lower: float) -> tuple[str, ...]:

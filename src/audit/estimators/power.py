@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Counts, Scores
+from audit.core import Array, Counts, Scores, area
 from audit.privacy import Notion
 
 
@@ -124,7 +124,7 @@ def efficiency(attack: Scores, control: Scores, repetitions: int = 400) -> tuple
     sides = [np.flatnonzero(attack.bits == bit)[:LARGEST] for bit in (False, True)]
 
     def share(absent: Array, present: Array) -> float:
-        shown, there = (_mu_of_area(scores.values[absent], scores.values[present]) for scores in (attack, control))
+        shown, there = (mu_of_area(scores.values[absent], scores.values[present]) for scores in (attack, control))
         return min(1.0, shown / there) if there > 0 else 0.0
 
     drawn = [share(*(rng.choice(side, len(side)) for side in sides)) for _ in range(repetitions)]
@@ -135,8 +135,9 @@ LARGEST = 5000
 """Trials of a side that the bootstrap looks at."""
 
 
-def _mu_of_area(absent: Array, present: Array) -> float:
-    ordered = np.sort(absent)
-    below = (np.searchsorted(ordered, present, "left") + np.searchsorted(ordered, present, "right")) / 2
-    area = float(np.mean(below)) / len(absent)
-    return max(0.0, math.sqrt(2) * float(ndtri(np.clip(area, 0.5, 1 - 0.5 / (len(absent) * len(present))))))
+def mu_of_area(absent: Array, present: Array) -> float:
+    """The μ ≥ 0 whose Gaussian shift has the AUC of these scores; kept finite by half a pair, 0 where a class is empty."""
+    if not len(absent) or not len(present):
+        return 0.0
+    shown = np.clip(area(absent, present), 0.5, 1 - 0.5 / (len(absent) * len(present)))
+    return math.sqrt(2) * float(ndtri(shown))

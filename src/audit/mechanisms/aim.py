@@ -14,10 +14,10 @@ from scipy.special import log_softmax
 
 from audit import privacy
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
-from audit.mechanisms import large, marginals
+from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem, Structure
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
+from audit.privacy import STRICT, rho_from_eps_delta
 
 ROUNDS = 16
 """Most rounds, per column."""
@@ -58,8 +58,7 @@ class AIM:
     def claims(self) -> tuple[Claim, ...]:
         """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
-        tighter = Claim(GDP(), adaptive_mu(rho, self.columns or 2), numerical=True)
-        return (Claim(ZCDP(), rho), Claim(ApproximateDP(self.delta), self.eps), tighter)
+        return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """All rounds now, for each needs the model before it; the last fit and rows when somebody looks.

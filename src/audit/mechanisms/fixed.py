@@ -12,10 +12,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
-from audit.mechanisms import marginals
+from audit.mechanisms import claims, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
+from audit.privacy import STRICT, rho_from_eps_delta
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -44,8 +44,7 @@ class Fixed:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """GDP first, since there are only Gaussian measurements; then what it implies."""
-        rho = rho_from_eps_delta(self.eps, self.delta)
-        return (Claim(GDP(), implied_mu(rho)), Claim(ZCDP(), rho), Claim(ApproximateDP(self.delta), self.eps))
+        return claims.of_gaussians(self.eps, self.delta)
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> NoisyMarginals:
         """Measure now; fit and draw rows only when somebody looks at them."""

@@ -10,8 +10,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns, Table
+from audit.mechanisms import claims
 from audit.mechanisms.ledger import Ledger
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, implied_mu, rho_from_eps_delta
+from audit.privacy import STRICT, implied_mu, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +70,7 @@ class Gaussian:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """μ-GDP, which is exact, and what follows from it."""
-        rho = self.rho
-        return (Claim(GDP(), implied_mu(rho)), Claim(ZCDP(), rho), Claim(ApproximateDP(self.delta), self.eps))
+        return claims.of_gaussians(self.eps, self.delta)
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> NoisyCount:
         """``trials`` noisy counts of the records of ``data``."""

@@ -15,10 +15,10 @@ from scipy.special import log_softmax
 
 from audit import privacy
 from audit.core import Array, Claim, Columns, Domain, Table, Tables
-from audit.mechanisms import large, marginals
+from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
+from audit.privacy import STRICT, rho_from_eps_delta
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -53,8 +53,7 @@ class MST:
     def claims(self) -> tuple[Claim, ...]:
         """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
-        tighter = Claim(GDP(), adaptive_mu(rho, self.columns or 2), numerical=True)
-        return (Claim(ZCDP(), rho), Claim(ApproximateDP(self.delta), self.eps), tighter)
+        return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """Measure and select now, for the selection needs it; fit the tree and draw rows when somebody looks.
