@@ -46,6 +46,10 @@ BAD = [
     (["seed=-1"], "seed=-1: must be a whole number"),
     (["seed=1,2"], "give -m to play one audit a value"),
     (["eps=[1"], "cannot read 'eps=[1'"),
+    (["mechanism.compress=false"], "the chosen mechanism has no key 'compress', another one has"),
+    (["canary.sizes=[2,1,4]"], "canary.sizes[1]=1: input should be greater than or equal to 2"),
+    (["mechanism=mst", "canary.columns=1"], "canary.columns=1: input should be greater than or equal to 2"),
+    (["accuse.significance=0"], "accuse.significance=0: input should be greater than 0"),
     (["attacker=7"], "attacker=7: Config group override must be a string"),
     (["sweep=papr"], "no sweep 'papr'; did you mean 'paper'?"),
     (["mechanism=glob(zz*)", "-m"], "nothing matches, so there is no audit to run"),
@@ -124,6 +128,138 @@ def test_a_users_own_conf_and_code_are_found(run, tmp_path):
     assert "1-GDP" in out
     status, _, err = run("mechanism=mine", "attacker=likelihood_ratio", "trials=1000")
     assert status == 2 and "gives no exact likelihood" in err
+
+
+OWN = """
+import dataclasses
+from audit.core import Claim, Columns
+from audit.privacy import GDP
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    kind: str
+    block = 20
+
+    @property
+    def claims(self):
+        return () if self.kind == "claims" else (Claim(GDP(), 1.0),)
+
+    def release(self, data, trials, rng):
+        if self.kind == "raise":
+            raise KeyError("lost\\nand found")
+        if self.kind == "leave":
+            raise SystemExit(0)
+        return None if self.kind == "none" else Out(self.kind, len(data.records) + rng.normal(size=(trials, 1)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Out:
+    kind: str
+    y: object
+
+    def public(self):
+        return Columns(("y",), self.y.astype(str) if self.kind == "text" else self.y)
+
+    insider = public
+
+    def __getattr__(self, name):
+        if name == "log_ratio" and self.kind != "ratio":
+            return lambda absent, present: None
+        raise AttributeError(name)
+
+
+class Other:
+    pass
+
+
+class Failing:
+    def __init__(self, **options):
+        raise SystemExit(0)
+"""
+
+
+@pytest.fixture
+def own(run, tmp_path):
+    """Run an audit of a mechanism in the working directory."""
+    conf = tmp_path / "conf" / "mechanism"
+    conf.mkdir(parents=True)
+    (tmp_path / "own_module.py").write_text(OWN)
+    (tmp_path / "broken_module.py").write_text("def (")
+    sys.modules.pop("own_module", None)
+
+    def command(yaml, *words):
+        (conf / "own.yaml").write_text(yaml)
+        return run("mechanism=own", "features=white_box", "attacker=logistic", "trials=400", "backend=serial", *words)
+
+    return command
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("raise", r"Own, trial 0 \(seed 0, block 0\): KeyError: 'lost\\nand found'; mend the mechanism"),
+        ("leave", r"Own, trial 0 .*SystemExit: 0; mend the mechanism"),
+        ("none", "'NoneType' object has no attribute 'insider'; mend the mechanism"),
+        ("text", r"the released rows are no numbers \(<U\d+\); the mechanism must release floats"),
+        ("ratio", "AttributeError: log_ratio; mend the mechanism"),
+        ("claims", "Own claims nothing, so nothing can be judged; give it a claim"),
+    ],
+)
+def test_a_mechanism_that_misbehaves_is_one_line(own, kind, says):
+    status, out, err = own(f"_target_: own_module.Own\nkind: {kind}\n")
+    assert status == 2 and not out and err.count("\n") == 1
+    assert re.search(says, err), err
+
+
+@pytest.mark.parametrize(
+    ("yaml", "says"),
+    [
+        ("_target_: own_module.Nothing\n", r"cannot make own_module.Nothing \(.*; check the name and its module"),
+        ("_target_: no_module.Own\n", "cannot make no_module.Own"),
+        ("_target_: broken_module.Own\n", "cannot make broken_module.Own"),
+        ("_target_: own_module.Failing\nkind: x\n", r"cannot make own_module.Failing \(.*SystemExit: 0"),
+        ("_target_: own_module.Other\n", "Other is no mechanism: it lacks a method of audit.core.Mechanism"),
+        ("kind: x\n", "mechanism: the option has no _target_"),
+        ("kind: [x\n", "cannot read a YAML file"),
+    ],
+)
+def test_a_mistake_in_a_users_own_conf_is_one_line_before_anything_is_played(own, tmp_path, yaml, says):
+    status, out, err = own(yaml)
+    assert status == 2 and not out and err.count("\n") == 1
+    assert re.search(says, err), err
+    assert not (tmp_path / "mlruns").exists()
+
+
+@pytest.mark.parametrize("word", ["", "--help"])
+def test_a_full_output_is_one_line(tmp_path, word):
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "audit", *(SMALL if not word else [word])]
+        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
+
+
+def test_ctrl_c_during_start_up_is_quiet(tmp_path):
+    """Whatever is being imported when it comes."""
+    for wait in (0.05, 0.3, 0.6, 1.0):
+        words = [sys.executable, "-m", "audit", *SMALL]
+        with subprocess.Popen(
+            words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            time.sleep(wait)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        if wait > 0.05:  # earlier, python itself may not be up
+            # -2: ended by the signal itself, before python could catch it; a shell says 130 of both
+            assert process.returncode in (130, -signal.SIGINT) and "Traceback" not in err, (wait, err)
+
+
+def test_a_percent_sign_in_the_folders_name_is_said_at_once(run, tmp_path, monkeypatch):
+    (tmp_path / "p%20x").mkdir()
+    monkeypatch.chdir(tmp_path / "p%20x")
+    status, _, err = run(*SMALL)
+    assert status == 2 and "has a % in its name" in err and err.count("\n") == 1
+    assert not list(tmp_path.rglob("*.npz"))
 
 
 def test_a_job_that_fails_is_said_and_the_sweep_goes_on(run):

@@ -2,6 +2,16 @@
 
 import sys
 
-from audit.cli import main
 
-sys.exit(main())
+def start() -> int:
+    """Run the command line; a Ctrl-C while it is still being imported leaves as quietly as a later one."""
+    try:
+        from audit.cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(start())

@@ -40,11 +40,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         if line is None:
             raise
         return _say(line, 2)
+    finally:
+        _silence_a_full_output()
 
 
 def _say(line: str, status: int) -> int:
     print("audit:", " ".join(line.split()), file=sys.stderr)
     return status
+
+
+def _silence_a_full_output() -> None:
+    """Output that cannot be written, to a full disk say, would be tried again at exit, with a traceback."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 # --- subcommands --------------------------------------------------------------------------------------------------
@@ -189,7 +199,8 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
 
     plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
     resolved = _resolve(plain)
-    parts = {group: _instantiate(group, resolved[group]) for group in GROUPS}
+    written = _written(plain)
+    parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
     return experiment.Plan(
         name=_name(resolved, choices),
         config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
@@ -199,7 +210,7 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
         attacker=parts["attacker"],
         criterion=parts["criterion"],
         estimators=(parts["estimator"], *_other_estimators(plain, choices["estimator"])),
-        accusing=_instantiate("accuse", resolved["accuse"]),
+        accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
         seed=_seed(resolved["seed"]),
@@ -215,26 +226,36 @@ def _resolve(config: Any) -> dict[str, Any]:
     return {str(key): value for key, value in resolved.items()}
 
 
+def _written(config: Any) -> dict[str, Any]:
+    """The configuration as it was written, so that a message can name the key that a value comes from."""
+    from omegaconf import OmegaConf
+
+    written = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(written, dict)
+    return {str(key): value for key, value in written.items()}
+
+
 def _seed(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise AuditError(f"seed={value}: must be a whole number, 0 or more")
     return value
 
 
-def _instantiate(group: str, node: dict[str, Any]) -> Any:
-    from hydra.errors import InstantiationException
+def _instantiate(group: str, node: Any, written: Any = None) -> Any:
     from hydra.utils import instantiate
 
+    if not isinstance(node, dict) or "_target_" not in node:
+        raise AuditError(f"{group}: the option has no _target_; name the class that it makes, as pkg.module.Class")
     try:
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
             raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
         return instantiate(node, _convert_="all")
-    except InstantiationException as error:
-        cause = error.__cause__
-        while cause is not None and cause.__cause__ is not None and not isinstance(cause, AuditError):
+    except (Exception, SystemExit) as error:  # what stands behind a _target_ may be anybody's code
+        cause: BaseException = error
+        while cause.__cause__ is not None and not isinstance(cause, AuditError):
             cause = cause.__cause__
-        raise AuditError(_of_option(group, node, cause or error)) from error
+        raise AuditError(_of_option(group, node, cause, written or {})) from error
 
 
 def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
@@ -310,6 +331,7 @@ def _register() -> None:
 
 def explain(error: BaseException) -> str | None:
     """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
+    import yaml  # type: ignore[import-untyped]
     from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -327,6 +349,10 @@ def explain(error: BaseException) -> str | None:
         return _unknown_key(str(error))
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _first_line(str(error))
+    if isinstance(error, yaml.YAMLError):
+        return f"cannot read a YAML file ({' '.join(str(error).split())}); mend it"
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; make room or mend the path"
     return None
 
 
@@ -340,6 +366,9 @@ def _unknown_key(text: str) -> str:
     known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
     for path in folder("conf").glob("*/*.yaml"):
         known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner != "_target_"]
+    group, _, inner = key.partition(".")
+    if key in known and inner:
+        return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
     return f"no key {key!r}{nearest(key, map(str, known))} See audit --help"
 
 
@@ -348,18 +377,22 @@ def _first_line(text: str) -> str:
     return first + ("; give -m to play one audit a value" if first.startswith("Ambiguous value") else "")
 
 
-def _of_option(group: str, node: dict[str, Any], cause: BaseException) -> str:
-    """What is wrong with one option, in one line."""
+def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: dict[str, Any]) -> str:
+    """What is wrong with one option, in one line, under the key that a person gave."""
     from pydantic import ValidationError
 
     if isinstance(cause, AuditError):
         return str(cause)
     if not isinstance(cause, ValidationError):
-        return f"{group}: cannot make {node.get('_target_')} ({cause})"
-    first = cause.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    where = key if key in ("eps", "delta", "significance", "trials") else f"{group}.{key}"
-    return f"{where}={first['input']}: {first['msg'][0].lower()}{first['msg'][1:]}"
+        what = " ".join(f"{type(cause).__name__}: {cause}".split())
+        return f"{group}: cannot make {node.get('_target_')} ({what}); check the name and its module"
+    # Of a choice of types the deepest error is about the one that was meant.
+    deepest = max(cause.errors(), key=lambda error: len(error["loc"]))
+    key, *inner = deepest["loc"]
+    place = "".join(f"[{part}]" for part in inner if isinstance(part, int))
+    follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", str(written.get(str(key))))
+    where = follows[1] if follows else f"{group}.{key}"
+    return f"{where}{place}={deepest['input']}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"
 
 
 def _fields(node: dict[str, Any]) -> list[str]:

@@ -95,6 +95,18 @@ class Plan:
     root: Path
     provenance: dict[str, str] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for part, promised in ((self.mechanism, Mechanism), (self.challenge, Challenge)):
+            if not isinstance(part, promised):
+                kind = promised.__name__.lower()
+                raise AuditError(
+                    f"{type(part).__name__} is no {kind}: it lacks a method of audit.core.{promised.__name__}"
+                )
+        if not self.mechanism.claims:
+            raise AuditError(
+                f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
+            )
+
 
 def audit(plan: Plan, progress: Progress = silent) -> Result:
     """Play, guess, count, bound, judge.
@@ -312,7 +324,8 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Pow
         return Verdict(
             "tight",
             f"No violation, and little room below the claim: mu_emp {bound.lower:.3f} is {bound.lower / expected:.0%} of"
-            f" the {expected:.3f} that a perfect attack would be expected to show with these trials.",
+            f" the {expected:.3f} that a perfect attack would be expected to show with these trials"
+            f"{'; what is above it is the noise of so few trials' if bound.lower > expected else ''}.",
             accusing,
         )
     return Verdict(

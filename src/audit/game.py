@@ -58,7 +58,7 @@ class Game:
             AuditError: when the mechanism's rows are not numbers, or not as many as were asked for.
         """
         pair = (self.challenge.data([False]), self.challenge.data([True]))
-        sides = [self._side(block, bit, pair) for bit in (False, True)]
+        sides = [self._safely(block, bit, pair) for bit in (False, True)]
         names = sides[0][0].names
         if sides[1][0].names != names:
             raise AuditError(
@@ -76,6 +76,17 @@ class Game:
             log_ratio=_interleave(ratios) if len(ratios) == 2 else None,
         )
 
+    def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
+        """One side, with whatever goes wrong in it said of its trial: a mechanism may be anybody's code."""
+        try:
+            return self._side(block, bit, pair)
+        except AuditError:
+            raise
+        except (Exception, SystemExit) as error:
+            log.debug("in block %d", block, exc_info=True)
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise AuditError(f"{self._where(block, int(bit))}: {what}; mend the mechanism or the features") from error
+
     def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
         half = self.mechanism.block // 2
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
@@ -90,6 +101,11 @@ class Game:
             raise AuditError(
                 f"{self._where(block, int(bit))}: rows of shape {values.shape} where {(trials, len(columns.names))} was"
                 " due; the mechanism must release one row a trial, always as wide"
+            )
+        if values.dtype.kind not in "biuf":
+            raise AuditError(
+                f"{self._where(block, int(bit))}: the released rows are no numbers ({values.dtype}); the mechanism must"
+                " release floats"
             )
         bad = ~np.isfinite(values).all(axis=1)
         if bad.any():

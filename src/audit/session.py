@@ -102,7 +102,10 @@ class Session:
             raise
         self._store.finish(run, "FINISHED")
         self.audits.append((plan, result))
-        self._show(result, run, page)
+        try:
+            self._show(result, run, page)
+        except OSError as error:  # the result is logged; only the terminal, or the file in its place, is full
+            self.failures.append(f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})")
 
     def _show(self, result: Result, run: str, page: Path) -> None:
         out.print(report.table(result))

@@ -379,6 +379,11 @@ def check(root: Path) -> None:
             f"{root} has {free / 2**20:.0f} MB left and an audit may need {ROOM / 2**20:.0f}; make room, or give"
             f" another folder: root=…"
         )
+    if "%" in str(root.resolve()) and not os.environ.get("MLFLOW_TRACKING_URI"):
+        raise AuditError(
+            f"{root.resolve()} has a % in its name, which MLflow takes for an escape in its database's address; give"
+            " another folder: root=…"
+        )
     _reach(tracking_uri(root))
 
 

@@ -131,6 +131,6 @@ def _inside(path: str, values: Array, domain: Domain) -> Array:
         row, column = np.argwhere(wrong)[0]
         raise AuditError(
             f"canary.csv: {path}, line {row + 2}: {domain.columns[column]}={values[row, column]:g} is outside its"
-            f" domain 0…{domain.sizes[column] - 1}; mend the file or the domain"
+            f" domain 0…{domain.sizes[column] - 1} of whole numbers; mend the file or the domain"
         )
     return values.astype(np.int64)
