@@ -41,6 +41,16 @@ def test_every_sweep_runs(sweep, tmp_path):
     assert list(tmp_path.rglob("mu_emp_against_eps.png")) and list(tmp_path.rglob("mu_emp.png"))
 
 
+def test_the_readmes_own_mechanism_is_audited_as_written(tmp_path):
+    code = re.search(r"```python\n(import dataclasses.*?)```", README, flags=re.DOTALL)
+    yaml = re.search(r"```yaml\n(_target_: mine.*?)```", README, flags=re.DOTALL)
+    (tmp_path / "conf" / "mechanism").mkdir(parents=True)
+    (tmp_path / "mine.py").write_text(code[1])
+    (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text(yaml[1])
+    (command,) = re.findall(r"`audit (mechanism=mine [^`]*)`", README)
+    assert "1-GDP (judged)" in run(["-m", "audit", *command.split()], tmp_path)
+
+
 def test_the_readme_names_every_option():
     for path in (ROOT / "conf").glob("*/*.yaml"):
         if path.parent.name != "case":
