@@ -212,6 +212,19 @@ def test_insider_columns_hold_the_score_of_the_gaussian_part(played):
     assert columns.values.shape[1] == len(columns.names) == 26
 
 
+def test_insider_columns_lose_no_measurement_where_values_are_partly_merged():
+    """The fresh counts of every column can be read back in every trial, and the pairs' counts beside them."""
+    runs = release(400, mixed(rows=25))
+    columns, first, apart = runs.insider(), runs.first, 0
+    at = {name: columns.values[:, i] for i, name in enumerate(columns.names)}
+    for column, noisy in first.noisy.items():
+        told = np.stack([at[f"weighted[{column}][{v}]"] for v in range(noisy.shape[1])], axis=1)
+        if noisy.shape[1] > 2:
+            np.testing.assert_allclose(told / at[f"precision[{column}]"][:, None], noisy, rtol=1e-9)
+            apart += np.count_nonzero(at[f"precision[{column} merged]"])
+    assert apart > 20, "else there was nothing that could have been lost"
+
+
 def test_insider_does_not_fit_the_tree(monkeypatch, played):
     monkeypatch.setattr(mst.marginals, "fit_dense", None)
     played[True, 0].insider()

@@ -337,38 +337,44 @@ class Runs:
     def insider(self) -> Columns:
         """(n, k) per clique, precision-weighted sums of its noisy counts and their precision; 0 where not measured.
 
-        A column whose values are all merged leaves a pair, which then measures the other column, or the total.
+        A column whose values are all merged leaves a pair, which then measures the other column, or the total. Where
+        some of that other column's values may be merged too, it is kept apart as ``a merged``: in one sum with the
+        column's own noisy counts, both would be lost.
         """
         weighted, precision = self._pooled()
         names, values = [], []
-        for clique, sums in weighted.items():
-            names += [f"precision[{','.join(clique)}]", *marginals.names_of("weighted", self.first.domain, clique)]
-            values += [precision[clique][:, None], sums]
+        for label, sums in weighted.items():
+            names += [f"precision[{label}]", *(f"weighted[{label}][{cell}]" for cell in range(sums.shape[1]))]
+            values += [precision[label][:, None], sums]
         return Columns(tuple(names), np.hstack(values))
 
-    def _pooled(self) -> tuple[dict[Clique, Array], dict[Clique, Array]]:
+    def _pooled(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Label → (n, cells) sums and (n,) precisions."""
         domain, first = self.first.domain, self.first
-        smaller = () if first.compressed else ((),)
-        cliques = [c for c in ((), *marginals.cliques_up_to(domain, 2)) if c not in smaller]
-        weighted = {c: np.zeros((len(self), domain.size(c))) for c in cliques}
-        precision = {c: np.zeros(len(self)) for c in cliques}
+        cliques = [*([()] if first.compressed else []), *marginals.cliques_up_to(domain, 2)]
+        labels = {",".join(clique): domain.size(clique) for clique in cliques}
+        if first.compressed:  # of two values, both are merged or none
+            labels |= {f"{c} merged": size for c, size in zip(domain.columns, domain.sizes, strict=True) if size > 2}
+        weighted = {label: np.zeros((len(self), size)) for label, size in labels.items()}
+        precision = {label: np.zeros(len(self)) for label in labels}
         for column, noisy in first.noisy.items():
-            weighted[column,] += first.precision * noisy
-            precision[column,] += first.precision
+            weighted[column] += first.precision * noisy
+            precision[column] += first.precision
         for pair, even in self.second.noisy.items():
             trials = self.second.where[pair]
             gone = np.stack([first.cells[c][trials] == 1 for c in pair], axis=1)
             counts = even * self.second.merged[pair]
             for pattern in itertools.product((False, True), repeat=2):
                 here = (gone == pattern).all(axis=1)
-                clique = tuple(c for c, out in zip(pair, pattern, strict=True) if not out)
                 if not here.any():
                     continue
+                label = ",".join(c for c, out in zip(pair, pattern, strict=True) if not out)
+                label = f"{label} merged" if f"{label} merged" in labels else label
                 table = counts[here].reshape(-1, *domain.shape(pair))
                 # All cells along a merged column hold the same count: the first one tells it.
                 table = table[(slice(None), *(0 if out else slice(None) for out in pattern))]
-                weighted[clique][trials[here]] += table.reshape(len(table), -1) / self.second.sigma**2
-                precision[clique][trials[here]] += self.second.sigma**-2
+                weighted[label][trials[here]] += table.reshape(len(table), -1) / self.second.sigma**2
+                precision[label][trials[here]] += self.second.sigma**-2
         return weighted, precision
 
     def problem(self) -> Problem:
