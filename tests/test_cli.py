@@ -10,6 +10,7 @@ import time
 import pytest
 
 from audit import cli
+from audit.core import AuditError
 
 
 @pytest.fixture
@@ -252,6 +253,19 @@ def test_ctrl_c_during_start_up_is_quiet(tmp_path):
         if wait > 0.05:  # earlier, python itself may not be up
             # -2: ended by the signal itself, before python could catch it; a shell says 130 of both
             assert process.returncode in (130, -signal.SIGINT) and "Traceback" not in err, (wait, err)
+
+
+@pytest.mark.parametrize("wrapper", [RuntimeError("Error calling __set_name__"), AuditError("cannot make it")])
+def test_a_ctrl_c_that_was_wrapped_on_its_way_is_still_one(run, monkeypatch, wrapper):
+    def wrapped(*words):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise wrapper from error
+
+    monkeypatch.setattr(cli, "check", wrapped)
+    status, _, err = run(*SMALL)
+    assert status == 130 and "the same command goes on from there" in err and err.count("\n") == 1
 
 
 def test_a_percent_sign_in_the_folders_name_is_said_at_once(run, tmp_path, monkeypatch):

@@ -42,5 +42,16 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
+def interrupted(error: BaseException | None) -> bool:
+    """Whether a Ctrl-C is behind an error: what was being imported or built may have wrapped it in an error of its own.
+
+    >>> interrupted(RuntimeError()), interrupted(KeyboardInterrupt())
+    (False, True)
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]

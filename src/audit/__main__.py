@@ -2,6 +2,8 @@
 
 import sys
 
+from audit import interrupted
+
 
 def start() -> int:
     """Run the command line; a Ctrl-C while it is still being imported leaves as quietly as a later one."""
@@ -9,8 +11,10 @@ def start() -> int:
         from audit.cli import main
 
         return main()
-    except KeyboardInterrupt:
-        return 130
+    except BaseException as error:
+        if interrupted(error):
+            return 130
+        raise
 
 
 if __name__ == "__main__":

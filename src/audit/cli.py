@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from audit import interrupted
 from audit.core import AuditError
 
 GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
@@ -33,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words and "=" not in words[0] and not words[0].startswith("-"):
             return _subcommand(words[0])(words[1:])
         return _compose_and_play(words)
-    except KeyboardInterrupt:
-        return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if interrupted(error):
+            return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
         line = explain(error)
         if line is None:
             raise

@@ -20,7 +20,7 @@ from rich.logging import RichHandler
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from audit import report
+from audit import interrupted, report
 from audit.core import AuditError, Result
 from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
@@ -93,13 +93,12 @@ class Session:
                 result = audit(plan, bars)
                 page = report.save(result, self._store.folder(run))
                 self._store.log_result(run, result)
-        except AuditError as error:
-            self._store.finish(run, "FAILED")
-            self.failures.append(f"{plan.name}: {error}")
-            return
         except BaseException as error:
             self._store.finish(run, _status(error, []))
-            raise
+            if not isinstance(error, AuditError) or interrupted(error):
+                raise
+            self.failures.append(f"{plan.name}: {error}")
+            return
         self._store.finish(run, "FINISHED")
         self.audits.append((plan, result))
         try:
@@ -114,7 +113,7 @@ class Session:
 
 
 def _status(error: BaseException | None, failures: list[str]) -> Status:
-    if isinstance(error, KeyboardInterrupt):
+    if interrupted(error):
         return "KILLED"
     return "FAILED" if error is not None or failures else "FINISHED"
 
