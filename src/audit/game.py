@@ -16,9 +16,9 @@ import json
 import logging
 import os
 import sys
-import tempfile
 import time
 import types
+import uuid
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -248,13 +248,14 @@ class Cache:
             ) from error
 
     def _write(self, name: str, write: Callable[[Any], Any]) -> None:
-        handle, aside = tempfile.mkstemp(prefix=".", suffix=".part", dir=self.folder)
+        # The name is made before the file is: a Ctrl-C at any point after that leaves nothing behind.
+        aside = self.folder / f".{uuid.uuid4().hex}.part"
         try:
-            with os.fdopen(handle, "wb") as file:
+            with aside.open("xb") as file:
                 write(file)
             os.replace(aside, self.folder / name)
         except BaseException:
-            Path(aside).unlink(missing_ok=True)
+            aside.unlink(missing_ok=True)
             raise
 
 
