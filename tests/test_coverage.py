@@ -293,7 +293,7 @@ def test_the_naive_variance_of_k_folds_is_caught():
     critical = 1.2815515655446004  # z of 90 %
 
     def rejects(protocol, inflation, seed):
-        evidence = protocol(Stream(0.0, seed), MeanDifference(), criteria.Advantage())
+        evidence = protocol(Stream(0.0, seed), MeanDifference(), criteria.Advantage(), Claim(GDP(), 1.0))
         samples = [(np.sort(absent), np.sort(present)) for absent, present in calibrated(evidence, GDP())]
         return curve._studentised(samples, inflation, np.zeros(1))[0] > critical
 

@@ -5,12 +5,13 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.special import ndtri
 
-from audit.core import AuditError, Scores
-from audit.criteria import Advantage, Fixed, MuHat, MuLower, sweep, upper_rate
+from audit.core import AuditError, Claim, Scores
+from audit.criteria import Advantage, ClaimLower, Fixed, MuHat, MuLower, sweep, upper_rate
 from audit.estimators.clopper_pearson import ClopperPearson
-from audit.privacy import GDP
+from audit.privacy import GDP, PureDP
 
-CHOOSING = (Advantage(), MuHat(), MuLower())
+CLAIM = Claim(PureDP(), 1.0)
+CHOOSING = (Advantage(), MuHat(), MuLower(), ClaimLower())
 
 
 def scores(absent, present):
@@ -77,6 +78,18 @@ def test_mu_lower_chooses_as_advantage_where_nothing_is_proved():
     assert MuLower()(selection) == Advantage()(selection)
 
 
+def test_claim_lower_finds_the_rare_event_that_breaks_a_pure_claim():
+    """2 % of the present trials show what no absent one shows: no advantage to speak of, and an ε of ∞."""
+    rng = np.random.default_rng(0)
+    absent, present = rng.normal(size=5000), rng.normal(size=5000) + 0.3
+    present[:100] = 9.0
+    selection, prove = scores(absent, present), ClopperPearson(significance=0.01)
+    rare, common = (
+        prove.lower(selection.count(criterion(selection, CLAIM)), PureDP()) for criterion in (ClaimLower(), Advantage())
+    )
+    assert rare > 2 > 1 > common
+
+
 def test_fixed_looks_at_nothing():
     assert Fixed(threshold=0.7)(gaussian(1.0)) == 0.7
     assert Fixed(threshold=float("inf"))(gaussian(1.0)) == float("inf")
@@ -88,22 +101,22 @@ def test_fixed_looks_at_nothing():
 def test_atoms_and_infinities_are_scores_like_any_other(criterion):
     infinite = np.repeat([-np.inf, np.inf], [80, 20])
     selection = scores(infinite, -infinite)
-    counts = selection.count(criterion(selection))
+    counts = selection.count(criterion(selection, CLAIM))
     assert (counts.fpr, counts.fnr) == (0.2, 0.2)
 
 
 @pytest.mark.parametrize("criterion", CHOOSING)
 def test_what_cannot_be_chosen_on_is_refused(criterion):
     with pytest.raises(AuditError, match="one class only"):
-        criterion(scores([], [1.0, 2.0]))
+        criterion(scores([], [1.0, 2.0]), CLAIM)
     with pytest.raises(AuditError, match="one class only"):
-        criterion(scores([1.0], []))
+        criterion(scores([1.0], []), CLAIM)
     with pytest.raises(AuditError, match="NaN"):
-        criterion(scores([np.nan, 1.0], [2.0]))
+        criterion(scores([np.nan, 1.0], [2.0]), CLAIM)
 
 
 @pytest.mark.parametrize("option", [{"quantiles": 1}, {"quantile": 20}, {"quantiles": 2.5}])
-@pytest.mark.parametrize("criterion", [Advantage, MuHat, MuLower])
+@pytest.mark.parametrize("criterion", [Advantage, MuHat, MuLower, ClaimLower])
 def test_wrong_options_are_refused(criterion, option):
     with pytest.raises(ValidationError):
         criterion(**option)

@@ -64,6 +64,20 @@ def test_a_mechanism_with_half_the_noise_is_accused(tmp_path):
     assert "leaks more than it claims" in result.verdict.reason and "\n" not in result.verdict.reason
 
 
+@dataclasses.dataclass(frozen=True)
+class Replacing(Toy):
+    """A toy whose claim is about another relation than the pair's."""
+
+    @property
+    def claims(self):
+        return (Claim(GDP(), self.mu, neighbours="replace_one"),)
+
+
+def test_a_claim_is_not_judged_on_a_pair_of_the_other_relation(tmp_path):
+    with pytest.raises(AuditError, match="claim for replace-one neighbours, and WorstCase is a pair of add/remove"):
+        plan(tmp_path, Replacing())
+
+
 def test_too_few_trials_are_inconclusive(tmp_path):
     result = audit(plan(tmp_path, Claiming(mu=0.1, claimed=0.1), trials=400))
     assert result.verdict.word == "inconclusive"

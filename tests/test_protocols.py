@@ -19,13 +19,15 @@ from audit.experiment import Clock, accuse, silent
 from audit.privacy import GDP
 from audit.protocols import Crossfit, Holdout, Sequential, even, out_of_fold
 
+CLAIM = Claim(GDP(), 1.0)
 
-def median(selection):
+
+def median(selection, claim):
     return float(np.median(selection.values))
 
 
 def test_holdout_never_tests_on_what_it_used():
-    evidence = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median)
+    evidence = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     (fold,) = evidence.folds
     assert [len(fold.fitted), len(fold.selection), len(fold.test)] == [400, 200, 400]
     assert not set(fold.fitted) & set(fold.test.index) and not set(fold.selection.index) & set(fold.test.index)
@@ -33,7 +35,7 @@ def test_holdout_never_tests_on_what_it_used():
 
 
 def test_the_types_refuse_to_test_on_what_was_used():
-    (fold,) = Holdout(trials=100)(Gaussians(1.0), LikelihoodRatio(), median).folds
+    (fold,) = Holdout(trials=100)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM).folds
     with pytest.raises(ValueError, match="chosen on cannot be tested on"):
         Fold(fold.fitted, fold.test, 0.0, fold.test)
     with pytest.raises(ValueError, match="fitted on cannot be tested on"):
@@ -43,12 +45,12 @@ def test_the_types_refuse_to_test_on_what_was_used():
 
 
 def test_two_folds_are_not_independent():
-    (fold,) = Holdout(trials=100)(Gaussians(1.0), LikelihoodRatio(), median).folds
+    (fold,) = Holdout(trials=100)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM).folds
     assert not Evidence((fold, fold)).independent
 
 
 def test_both_sides_are_as_many_in_every_part():
-    (fold,) = Holdout(trials=1000)(Gaussians(1.0), Logistic(), median).folds
+    (fold,) = Holdout(trials=1000)(Gaussians(1.0), Logistic(), median, CLAIM).folds
     assert len(fold.test.absent) == len(fold.test.present) == 200
 
 
@@ -96,7 +98,7 @@ class Spy:
 @pytest.mark.parametrize("order", ["progressive", "kfold"])
 def test_no_attack_ever_scores_what_it_was_fitted_on(order):
     spy = Spy()
-    evidence = Crossfit(trials=1000, order=order)(Gaussians(1.0), spy, median)
+    evidence = Crossfit(trials=1000, order=order)(Gaussians(1.0), spy, median, CLAIM)
     assert spy.calls and all(not fitted & scored for fitted, scored in spy.calls)
     for fold in evidence.folds:
         assert set(fold.selection.index) == set(fold.fitted)  # all of them calibrate, each out of its fold
@@ -107,7 +109,8 @@ def test_no_attack_ever_scores_what_it_was_fitted_on(order):
 
 def test_a_part_is_attacked_by_all_before_it_or_by_all_others():
     before, others = (
-        Crossfit(trials=1000, order=order)(Gaussians(1.0), Spy(), median).folds for order in ("progressive", "kfold")
+        Crossfit(trials=1000, order=order)(Gaussians(1.0), Spy(), median, CLAIM).folds
+        for order in ("progressive", "kfold")
     )
     assert [(fold.test.index[0], fold.test.index[-1], len(fold.fitted)) for fold in before] == [
         (first, first + 199, first) for first in (200, 400, 600, 800)
@@ -116,7 +119,7 @@ def test_a_part_is_attacked_by_all_before_it_or_by_all_others():
 
 
 def test_nearly_every_trial_is_a_test_where_nothing_is_learnt():
-    evidence = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median)
+    evidence = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     tested = np.concatenate([fold.test.index for fold in evidence.folds])
     assert tested.tolist() == list(range(50, 1000)) and progressive(evidence.folds)
     assert np.array_equal(evidence.folds[0].selection.values, evidence.folds[0].selection.log_ratio)
@@ -153,7 +156,7 @@ def test_crossfit_bounds_exceed_the_truth_no_more_often_than_nominal(order):
     needs twice the variance is shown in tests/estimators/test_curve.py.
     """
     recipe = Crossfit(trials=400, order=order, inner=2)
-    found = [Curve()(recipe(Noise(seed), Logistic(), Advantage()), GDP()).lower for seed in range(60)]
+    found = [Curve()(recipe(Noise(seed), Logistic(), Advantage(), CLAIM), GDP()).lower for seed in range(60)]
     assert sum(lower > 0 for lower in found) < 22
 
 
@@ -175,7 +178,7 @@ def test_crossfit_reaches_nearly_what_all_its_trials_can_tell():
     """The limit at μ = 1 with 1,900 tested a side is 0.958; measured 0.951, one audit's sd 0.033, so 5 sd of a mean of 60
     are 0.021 (a chance of 6e-7). The twin that reads the last part alone has a mean of 0.904, and is caught.
     """
-    found = [Crossfit(trials=4000)(Stream(1.0, seed), LikelihoodRatio(), Advantage()) for seed in range(60)]
+    found = [Crossfit(trials=4000)(Stream(1.0, seed), LikelihoodRatio(), Advantage(), CLAIM) for seed in range(60)]
     whole, last = (
         np.mean([Curve()(Evidence(evidence.folds[part]), GDP()).lower for evidence in found])
         for part in (slice(None), slice(-1, None))
@@ -298,8 +301,8 @@ def test_only_anytime_bounds_may_be_read_of_what_was_stopped():
 
 def test_the_bound_that_accuses_is_the_given_one_a_bet_or_that_of_the_last_part():
     given = ClopperPearson(significance=0.01)
-    held = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median)
-    crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median)
+    held = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
+    crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     stopped = sequential(2.0, 1.0, 0)
     assert accuse(given, held, GDP()) == given(held, GDP())
     folded = dataclasses.replace(crossed, folds=crossed.folds[::-1])  # no longer in the order in which they were used
@@ -313,7 +316,7 @@ def test_what_is_timed_still_says_whether_it_learns():
     clock = Clock(silent)
     assert clock.attacker(Logistic()).learns and not clock.attacker(LikelihoodRatio()).learns
     assert clock.attacker(lambda trials: lambda unseen: unseen.rows[:, 0]).learns  # one that does not say so
-    evidence = Crossfit(trials=1000)(Gaussians(1.0), clock.attacker(LikelihoodRatio()), median)
+    evidence = Crossfit(trials=1000)(Gaussians(1.0), clock.attacker(LikelihoodRatio()), median, CLAIM)
     assert evidence.folds[0].test.index[0] == 50
     assert {stage.name for stage in clock.stages()} == {"attack", "scores"}
 
@@ -333,4 +336,4 @@ def test_budgets_that_cannot_be_are_refused(options, says):
 def test_best_of_runs_under_every_protocol():
     attacker = BestOf([Logistic(), Logistic(strength=1.0)])
     for recipe in (Holdout(trials=1000), Crossfit(trials=1000)):
-        assert recipe(Gaussians(2.0), attacker, Advantage()).counts.fpr < 0.5
+        assert recipe(Gaussians(2.0), attacker, Advantage(), CLAIM).counts.fpr < 0.5

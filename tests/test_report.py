@@ -265,7 +265,7 @@ def test_table_says_all(result: Result, width: int) -> None:
     for words in (
         result.name,
         "10 rows of [0, 0, 0], with or without [1, 1, 1] (add/remove neighbours)",  # no markup: brackets stay
-        "0.4548-GDP (judged)",
+        "0.4548-GDP (judged, add/remove)",
         "numerical, not certified",
         f"{counts.fpr:.4f}",
         f"{counts.fnr:.4f}",

@@ -24,6 +24,15 @@ Kind = Literal["finite-sample", "asymptotic", "Bayesian"]
 Neighbours = Literal["add_remove", "replace_one"]
 
 
+def relation(neighbours: Neighbours) -> str:
+    """A neighbouring relation in words.
+
+    >>> relation("add_remove"), relation("replace_one")
+    ('add/remove', 'replace-one')
+    """
+    return {"add_remove": "add/remove", "replace_one": "replace-one"}[neighbours]
+
+
 class AuditError(Exception):
     """Something a person can mend. Its text is one line: what is wrong, and the cure."""
 
@@ -121,11 +130,13 @@ class Claim:
         notion: the one-parameter family of tradeoff curves.
         parameter: μ, ε or ρ, ≥ 0 (∞ allowed).
         numerical: computed on a grid and not certified; shown, never judged.
+        neighbours: the relation that it is promised under; it says nothing about a pair of the other one.
     """
 
     notion: Notion
     parameter: float
     numerical: bool = False
+    neighbours: Neighbours = "add_remove"
 
     def __str__(self) -> str:
         return self.notion.label(self.parameter) + (" (numerical, not certified)" if self.numerical else "")
@@ -346,7 +357,8 @@ class Source(Protocol):
 
 
 Attack = Callable[[Trials], Array]
-Criterion = Callable[[Scores], float]
+Criterion = Callable[[Scores, Claim], float]
+"""Selection scores, and the claim that is to be tested, → threshold."""
 
 
 class Attacker(Protocol):

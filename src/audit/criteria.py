@@ -1,6 +1,7 @@
 """Selection scores → threshold: from which score on the attack says "present".
 
-Every criterion looks at the same candidates, quantiles of the selection scores, and never at a test score.
+Every criterion looks at the same candidates, quantiles of the selection scores, and never at a test score. Most do not
+care which claim is tested.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import betainccinv
 
-from audit.core import Array, AuditError, Scores
-from audit.privacy import GDP, STRICT, mu_hat
+from audit.core import Array, AuditError, Claim, Scores
+from audit.privacy import GDP, STRICT, Notion, mu_hat
 
 Quantiles = Annotated[int, Field(ge=2)]
 Significance = Annotated[float, Field(gt=0, lt=0.5)]
@@ -30,7 +31,7 @@ class Advantage:
 
     quantiles: Quantiles = 200
 
-    def __call__(self, selection: Scores) -> float:
+    def __call__(self, selection: Scores, claim: Claim | None = None) -> float:
         """The threshold, one of the selection scores."""
         thresholds, fpr, fnr = sweep(selection, self.quantiles)
         return float(thresholds[np.argmax(1 - fnr - fpr)])
@@ -48,7 +49,7 @@ class MuHat:
 
     quantiles: Quantiles = 200
 
-    def __call__(self, selection: Scores) -> float:
+    def __call__(self, selection: Scores, claim: Claim | None = None) -> float:
         """The threshold, one of the selection scores."""
         thresholds, fpr, fnr = sweep(selection, self.quantiles)
         return float(thresholds[np.argmax(mu_hat(fpr, fnr))])
@@ -69,15 +70,39 @@ class MuLower:
     quantiles: Quantiles = 200
     significance: Significance = 0.1
 
-    def __call__(self, selection: Scores) -> float:
+    def __call__(self, selection: Scores, claim: Claim | None = None) -> float:
         """The threshold, one of the selection scores; that of `Advantage` where no candidate proves anything."""
-        thresholds, fpr, fnr = sweep(selection, self.quantiles)
-        upper = (
-            upper_rate(rate * len(side), (1 - rate) * len(side), self.significance / 2)
-            for rate, side in ((fpr, selection.absent), (fnr, selection.present))
-        )
-        lower = GDP().parameter(*upper)
-        return float(thresholds[np.argmax(np.where(lower > 0, lower, -fpr - fnr))])
+        return _most_proved(selection, GDP(), self.quantiles, self.significance)
+
+
+@dataclass(frozen=True, config=STRICT)
+class ClaimLower:
+    """argmax of the Clopper–Pearson lower bound in the claim's own notion: where the claim is most likely to break.
+
+    A pure or (ε, δ) claim breaks at rare events, where the advantage is small.
+
+    Args:
+        quantiles: number of candidates; many, since the event may be rare.
+        significance: of that bound; it steers the choice only and promises nothing.
+    """
+
+    quantiles: Quantiles = 1000
+    significance: Significance = 0.01
+
+    def __call__(self, selection: Scores, claim: Claim) -> float:
+        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves anything."""
+        return _most_proved(selection, claim.notion, self.quantiles, self.significance)
+
+
+def _most_proved(selection: Scores, notion: Notion, quantiles: int, significance: float) -> float:
+    """The candidate whose Clopper–Pearson lower bound is largest; that of `Advantage` where all are 0."""
+    thresholds, fpr, fnr = sweep(selection, quantiles)
+    upper = (
+        upper_rate(rate * len(side), (1 - rate) * len(side), significance / 2)
+        for rate, side in ((fpr, selection.absent), (fnr, selection.present))
+    )
+    lower = notion.parameter(*upper)
+    return float(thresholds[np.argmax(np.where(lower > 0, lower, -fpr - fnr))])
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -94,7 +119,7 @@ class Fixed:
         if math.isnan(self.threshold):
             raise ValueError("threshold must be a number, not NaN")
 
-    def __call__(self, selection: Scores) -> float:
+    def __call__(self, selection: Scores, claim: Claim | None = None) -> float:
         """``threshold``, whatever the selection scores are."""
         return self.threshold
 

@@ -29,6 +29,7 @@ from audit.core import (
     Stage,
     Trials,
     Verdict,
+    relation,
 )
 from audit.coverage import look_up
 from audit.estimators.betting import Betting
@@ -105,6 +106,12 @@ class Plan:
         if not self.mechanism.claims:
             raise AuditError(
                 f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
+            )
+        claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
+        if claimed != played:
+            raise AuditError(
+                f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
+                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary"
             )
 
 
@@ -350,7 +357,7 @@ def _why_loose(control: tuple[float, float] | None) -> str:
 
 def describe(challenge: Challenge) -> str:
     """The pair and its neighbouring relation, in one sentence."""
-    return f"{challenge} ({challenge.neighbours.replace('_', '/')} neighbours)"
+    return f"{challenge} ({relation(challenge.neighbours)} neighbours)"
 
 
 def spent(tally: Tally, plan: Plan, evidence: Evidence) -> dict[str, str]:
@@ -397,9 +404,9 @@ class Clock:
     def criterion(self, criterion: Criterion) -> Criterion:
         """A criterion whose choice is the stage "threshold"."""
 
-        def choose(selection: Scores) -> float:
+        def choose(selection: Scores, claim: Claim) -> float:
             with self.stage("threshold"):
-                return criterion(selection)
+                return criterion(selection, claim)
 
         return choose
 

@@ -61,16 +61,14 @@ class Holdout:
         """How many trials are tested."""
         return self.split()[2]
 
-    def __call__(
-        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim | None = None
-    ) -> Evidence:
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """One fold, whatever the claim is."""
         train, validation, _ = self.split()
         trials = source.trials(0, self.trials)
         fitted, chosen, tested = trials[:train], trials[train : train + validation], trials[train + validation :]
         attack = attacker(fitted)
         selection = chosen.score(attack(chosen))
-        threshold = criterion(selection)
+        threshold = criterion(selection, claim)
         return Evidence((Fold(fitted.index, selection, threshold, tested.score(attack(tested))),))
 
 
@@ -132,16 +130,14 @@ class Crossfit:
         """How many trials are tested where the attacker learns."""
         return self.trials - (self.cuts(learns=True)[1] if self.order == "progressive" else 0)
 
-    def __call__(
-        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim | None = None
-    ) -> Evidence:
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
         trials = source.trials(0, self.trials)
         parts = [trials[first:last] for first, last in itertools.pairwise(self.cuts(attacker.learns))]
         folds = []
         for k in range(1 if self.order == "progressive" else 0, len(parts)):
             others = parts[:k] if self.order == "progressive" else parts[:k] + parts[k + 1 :]
-            folds.append(fold(Trials.concatenate(others), parts[k], attacker, criterion, self.inner))
+            folds.append(fold(Trials.concatenate(others), parts[k], attacker, criterion, claim, self.inner))
         return Evidence(tuple(folds))
 
 
@@ -198,7 +194,7 @@ class Sequential:
         used = source.trials(0, cuts[0])
         for first, last in itertools.pairwise(cuts):
             part = source.trials(first, last - first)
-            folds.append(fold(used, part, attacker, criterion, self.inner))
+            folds.append(fold(used, part, attacker, criterion, claim, self.inner))
             evidence = Evidence(tuple(folds), stopped=True)
             if self._enough(bound(evidence, claim.notion).lower, claim.parameter):
                 break
@@ -221,11 +217,11 @@ class Sequential:
 # --- one fold, and where to cut -------------------------------------------------------------------------------------
 
 
-def fold(used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, inner: int) -> Fold:
+def fold(used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, claim: Claim, inner: int) -> Fold:
     """``part`` tested by an attack fitted to ``used``, with a threshold chosen on out-of-fold scores of ``used``."""
     attack = attacker(used)
     selection = out_of_fold(used, attacker, inner) if attacker.learns else used.score(attack(used))
-    return Fold(used.index, selection, criterion(selection), part.score(attack(part)))
+    return Fold(used.index, selection, criterion(selection, claim), part.score(attack(part)))
 
 
 def out_of_fold(trials: Trials, attacker: Attacker, inner: int) -> Scores:

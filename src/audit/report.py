@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Fold, Power, Result, Scores
+from audit.core import Array, Bound, Fold, Power, Result, Scores, relation
 from audit.criteria import sweep, upper_rate
 from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
 
@@ -93,8 +93,9 @@ def bound_rows(result: Result) -> list[tuple[str, str, str, str]]:
 
 
 def claim_words(result: Result) -> list[str]:
-    """The claims in words; the first one says that it is the one that is judged."""
-    return [str(claim) + ("" if place else " (judged)") for place, claim in enumerate(result.claims)]
+    """The claims in words; the first one says that it is the one that is judged, and for which neighbours."""
+    first, *others = result.claims
+    return [f"{first} (judged, {relation(first.neighbours)})", *map(str, others)]
 
 
 def why_collapsed(result: Result) -> str | None:
