@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from audit import cli
-from audit.canaries.worst_case import WorstCase
 from audit.core import Challenge, Mechanism
 
 ROOT = cli.folder("conf")
@@ -56,7 +55,8 @@ def test_a_claims_curve_is_a_tradeoff_curve(option, words):
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
 def test_a_mechanism_releases_what_it_is_asked_for(option, words):
-    mechanism, challenge = plan(words(option)).mechanism, WorstCase()
+    made = plan(words(option))
+    mechanism, challenge = made.mechanism, made.challenge
     for trials in (2, 6):
         releases = mechanism.release(challenge.data([True]), trials, np.random.default_rng(0))
         assert releases.insider().values.shape == (trials, len(releases.insider().names))
@@ -66,7 +66,8 @@ def test_a_mechanism_releases_what_it_is_asked_for(option, words):
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
 def test_the_same_seed_gives_the_same_release_whatever_is_looked_at_first(option, words):
-    mechanism, data = plan(words(option)).mechanism, WorstCase().data([True])
+    made = plan(words(option))
+    mechanism, data = made.mechanism, made.challenge.data([True])
     one, other = (mechanism.release(data, 4, np.random.default_rng(7)) for _ in range(2))
     one.public()
     assert np.array_equal(one.insider().values, other.insider().values)
