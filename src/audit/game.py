@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import sys
+import sysconfig
 import time
 import types
 import uuid
@@ -29,7 +30,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Trials
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -59,16 +60,17 @@ class Game:
         """
         pair = (self.challenge.data([False]), self.challenge.data([True]))
         sides = [self._safely(block, bit, pair) for bit in (False, True)]
-        names = sides[0][0].names
-        if sides[1][0].names != names:
+        names = [columns.names for columns, _ in sides]
+        if names[0] != names[1]:
             raise AuditError(
-                f"{self._where(block, 0)}: the columns differ between the two data sets; they would tell all"
+                f"{self._where(block, 0)}: the columns differ between the two data sets ({_difference(*names)}); they"
+                " would tell all: count that as an event with features=events"
             )
         ratios = [ratio for _, ratio in sides if ratio is not None]
         first = block * self.mechanism.block
         index = np.arange(first, first + self.mechanism.block)
         return Trials(
-            columns=names,
+            columns=names[0],
             rows=_interleave([columns.values for columns, _ in sides]),
             bits=index % 2 == 1,
             index=index,
@@ -80,6 +82,9 @@ class Game:
         """One side, with whatever goes wrong in it said of its trial: a mechanism may be anybody's code."""
         try:
             return self._side(block, bit, pair)
+        except Odd as odd:
+            places = [2 * place + int(bit) for place in (odd.places[0], odd.places[-1])]
+            raise AuditError(f"{self._where(block, *places)}: {odd}") from odd
         except AuditError:
             raise
         except (Exception, SystemExit) as error:
@@ -112,12 +117,28 @@ class Game:
             place = 2 * int(np.argmax(bad)) + int(bit)
             raise AuditError(
                 f"{self._where(block, place)}: the released row is not finite"
-                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism"
+                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism,"
+                " or count it as an event with features=events"
             )
 
-    def _where(self, block: int, place: int) -> str:
-        name = type(self.mechanism).__name__
-        return f"{name}, trial {block * self.mechanism.block + place} (seed {self.seed}, block {block})"
+    def _where(self, block: int, place: int, last: int | None = None) -> str:
+        """Of which trial, or of which of every second trial up to ``last``, something is said."""
+        first, name = block * self.mechanism.block, type(self.mechanism).__name__
+        several = last is not None and last != place
+        which = f"one of the trials {first + place}, {first + place + 2} … {first + last}" if several else f"trial {first + place}"
+        return f"{name}, {which} (seed {self.seed}, block {block})"
+
+
+def _difference(absent: Sequence[str], present: Sequence[str]) -> str:
+    """The first column that one side has and the other has not.
+
+    >>> _difference(("y[0]",), ("y[0]", "y[1]"))
+    "'y[1]' is there with the canary only"
+    """
+    only = [name for name in [*absent, *present] if (name in absent) != (name in present)]
+    if not only:
+        return "in another order"
+    return f"{only[0]!r} is there {'without' if only[0] in absent else 'with'} the canary only"
 
 
 def _interleave(sides: Sequence[Array]) -> Array:
@@ -131,18 +152,30 @@ def _interleave(sides: Sequence[Array]) -> Array:
 def fingerprint(game: Game) -> dict[str, Any]:
     """What a game's trials depend on: the objects, the data sets, the seed, and the source that plays them.
 
+    A mechanism that runs other code than its own names it: ``modules`` (names) and ``programs`` (paths).
+
     Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
     """
     pair = [game.challenge.data([bit]) for bit in (False, True)]
-    objects = (game.mechanism, game.features)
-    return {
+    used = [type(thing).__module__ for thing in (game.mechanism, game.features)]
+    files = getattr(game.mechanism, "programs", ())
+    about = {
         "mechanism": _describe(game.mechanism),
         "features": _describe(game.features),
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources([type(thing).__module__ for thing in objects] + [__name__]),
+        "source": sources([*used, __name__, *getattr(game.mechanism, "modules", ())]),
     }
+    return about | ({"programs": {str(path): _contents(path) for path in files}} if files else {})
+
+
+def _contents(path: Path) -> str:
+    """Digest of a file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise AuditError(f"cannot read {path} ({error.strerror}); it tells whether kept trials are stale") from error
 
 
 def _describe(thing: Any) -> list[Any]:
@@ -161,12 +194,15 @@ def _digest(data: Any) -> str:
 
 
 def sources(modules: Sequence[str]) -> dict[str, str]:
-    """Module → digest of its text, for the modules and all of their own package that they use; other packages → version.
+    """Module → digest of its text, for modules and what they use; installed packages → version.
+
+    Followed are uses of the same package, and of modules that are somebody's own: not installed, not the language's.
 
     Args:
         modules: names of imported modules.
     """
     found: dict[str, str] = {}
+    packages: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
@@ -174,9 +210,31 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
         if name in found or module is None:
             continue
         found[name] = _text(name)
-        waiting += [used for used in _used_by(module) if used.split(".")[0] == name.split(".")[0]]
+        used = _used_by(module)
+        waiting += [other for other in used if _top(other) == _top(name) or _own(other)]
+        packages |= {_top(other) for other in used} if _top(name) != _top(__name__) else set()
     heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
-    return found | {name: importlib.metadata.version(name) for name in sorted(heavy)}
+    return found | {name: version for name in sorted(heavy | packages) if (version := _version(name))}
+
+
+def _top(name: str) -> str:
+    return name.split(".")[0]
+
+
+def _own(name: str) -> bool:
+    """Whether a module is a file of somebody's own."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None or _top(name) == _top(__name__):
+        return False
+    return not any(Path(file).is_relative_to(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib"))
+
+
+@functools.lru_cache(maxsize=512)
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 @functools.lru_cache(maxsize=512)
