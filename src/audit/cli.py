@@ -251,6 +251,9 @@ def _instantiate(group: str, node: Any, written: Any = None) -> Any:
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
             raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
+        for key, below in node.items():  # an option inside the option, such as mechanism.claim
+            if isinstance(below, dict) and "_target_" in below and (odd := sorted(set(below) - {*_fields(below), "_target_"})):
+                raise AuditError(f"{group}.{key} has no key {odd[0]!r}{nearest(odd[0], _fields(below))}")
         return instantiate(node, _convert_="all")
     except (Exception, SystemExit) as error:  # what stands behind a _target_ may be anybody's code
         cause: BaseException = error
@@ -274,12 +277,27 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
 
 def _name(config: dict[str, Any], choices: dict[str, str | None]) -> str:
     """What tells an audit from its neighbours, for people."""
-    parts = [choices["mechanism"], f"eps={config['eps']:g}", choices["attacker"], choices["criterion"]]
+    parts = [_audited(config["mechanism"], choices), *_claimed(config), choices["attacker"], choices["criterion"]]
     usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
     parts += [choices[group] for group, option in usual.items() if choices[group] != option]
     parts += [f"seed={config['seed']}"] if config["seed"] else []
     case = choices.get("case")
     return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
+
+
+def _audited(mechanism: dict[str, Any], choices: dict[str, str | None]) -> str:
+    """The mechanism, and whose: an option that runs somebody's own code or reads their file says which."""
+    whose = mechanism.get("target") or mechanism.get("argv") or mechanism.get("path") or ()
+    words = [whose] if isinstance(whose, str) else [str(word) for word in whose]
+    return " ".join([str(choices["mechanism"]), *words])
+
+
+def _claimed(config: dict[str, Any]) -> list[str]:
+    """What is claimed: by a claim of the mechanism's own where it has one."""
+    claim = config["mechanism"].get("claim") if isinstance(config["mechanism"], dict) else None
+    if not isinstance(claim, dict):
+        return [f"eps={config['eps']:g}"]
+    return [f"{key}={value:g}" for key, value in claim.items() if isinstance(value, int | float)]
 
 
 def _choices() -> dict[str, str | None]:
@@ -365,8 +383,9 @@ def _unknown_key(text: str) -> str:
         return _first_line(text)
     key = match[1].split("@")[0]
     known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
-    for path in folder("conf").glob("*/*.yaml"):
-        known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner != "_target_"]
+    for path in folder("conf").glob("*/**/*.yaml"):
+        place = ".".join(path.relative_to(folder("conf")).parent.parts)
+        known += [f"{place}.{inner!s}" for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults")]
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
@@ -391,6 +410,9 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
     deepest = max(cause.errors(), key=lambda error: len(error["loc"]))
     key, *inner = deepest["loc"]
     place = "".join(f"[{part}]" for part in inner if isinstance(part, int))
+    for part, below in node.items():  # an option inside the option, such as mechanism.claim
+        if isinstance(below, dict) and str(below.get("_target_")).rpartition(".")[2] == cause.title:
+            group, written = f"{group}.{part}", written.get(part) or {}
     follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", str(written.get(str(key))))
     where = follows[1] if follows else f"{group}.{key}"
     return f"{where}{place}={deepest['input']}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"

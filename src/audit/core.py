@@ -172,7 +172,8 @@ class Outputs:
         parts = value if isinstance(value, dict) else {"y": value}
         named = {str(key): _numbers(part) for key, part in parts.items()}
         if not named or any(numbers is None for numbers in named.values()):
-            why = f"it {_told(value)}; release finite numbers, or count it as an event: features=events"
+            cure = "mend it" if isinstance(value, BaseException) else "release finite numbers"
+            why = f"it {_told(value)}; {cure}, or count it as an event: features=events"
             raise Odd(range(place, place + 1), why)
         return {name: numbers for name, numbers in named.items() if numbers is not None}
 

@@ -376,6 +376,52 @@ class Played:
             yield block, trials
 
 
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Trials that were played elsewhere, each side shuffled, then one of each side in turn.
+
+    Even slices are balanced, as those of `Played` are. Where one side has more trials, the rest of it is left out.
+
+    Args:
+        recorded: all trials there are.
+        seed: of the shuffle.
+    """
+
+    recorded: Trials
+    seed: int
+
+    @property
+    def limit(self) -> int:
+        """Twice as many as the smaller side has."""
+        present = int(np.sum(self.recorded.bits))
+        return 2 * min(present, len(self.recorded) - present)
+
+    def trials(self, first: int, count: int) -> Trials:
+        """Trials ``first`` … ``first + count − 1`` of the shuffled stream.
+
+        Raises:
+            AuditError: more than there are.
+        """
+        self.allow(first + count)
+        return self._stream[first : first + count]
+
+    def allow(self, count: int) -> None:
+        """Refuse to go on where more trials are asked for than there are.
+
+        Raises:
+            AuditError: says how many there are.
+        """
+        if count > self.limit:
+            raise AuditError(f"trials={count} asks for more than the {self.limit:,} stored; give trials={self.limit}")
+
+    @functools.cached_property
+    def _stream(self) -> Trials:
+        rng, bits = np.random.default_rng(self.seed), self.recorded.bits
+        sides = [rng.permutation(np.flatnonzero(bits == bit))[: self.limit // 2] for bit in (False, True)]
+        place = np.arange(self.limit)
+        return dataclasses.replace(self.recorded[_interleave(sides)], index=place, run=place)
+
+
 # --- who plays ------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import re
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -108,7 +110,7 @@ class Target:
         """Whether two runs from the same seed differ, and whether no run came to an end."""
         once, again = (self._try(data, np.random.default_rng(0)) for _ in range(2))
         said = []
-        if repr(once) != repr(again):
+        if written(once) != written(again):
             said.append(f"Not reproducible: {self.target} put out different things for the same seed, it does not draw"
                         " all of its noise from rng.")  # fmt: skip
         if all(isinstance(output, BaseException) for output in once):
@@ -170,6 +172,12 @@ def _apart(released: Any, trials: int) -> list[Any]:
     if len(released) != trials:
         raise AuditError(f"{len(released)} outputs where {trials} were due; return one a trial, along the first axis")
     return list(released)
+
+
+def written(outputs: list[Any]) -> str:
+    """All that can be told apart of some outputs, without the addresses of objects."""
+    with np.printoptions(threshold=sys.maxsize, precision=17, floatmode="unique"):
+        return re.sub(r" at 0x[0-9a-f]+", "", repr(outputs))
 
 
 def _raised(error: Any) -> str:

@@ -38,7 +38,7 @@ from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from audit.core import AuditError, Claim, Odd, Outputs, Table
-from audit.mechanisms.callable import Anything
+from audit.mechanisms.callable import Anything, written
 from audit.mechanisms.promises import Promise
 from audit.privacy import STRICT
 
@@ -109,7 +109,7 @@ class Command:
             AuditError: when the program does not answer.
         """
         try:
-            once, again, other = (repr(self._ask(data, CHECKED, seed)) for seed in (1, 1, 2))
+            once, again, other = (written(self._ask(data, CHECKED, seed)) for seed in (1, 1, 2))
         except _Failed as failed:
             raise AuditError(f"Command, before the first trial (seed 1, {CHECKED} trials): {failed}") from failed
         name = " ".join(self.argv)
@@ -134,8 +134,9 @@ class Command:
         try:
             return _read(answer, trials)
         except _Failed as failed:
+            told = program.last_words()
             program.stop()
-            raise _Failed(f"{failed}{program.last_words()}", failed.trial) from failed
+            raise _Failed(f"{failed}{told}", failed.trial) from failed
 
 
 class _Failed(Exception):  # noqa: N818  it becomes an `Odd`, which says of which trials
@@ -244,15 +245,18 @@ class _Program:
         """Ask once; None where it left."""
         if self.process is None or self.process.poll() is not None:
             self._start()
+        if not self.answers.empty() and self.process is not None and self.process.poll() is None:
+            told = self.last_words()
+            self.stop()
+            raise _Failed(f"it wrote more than one line for the request before{told}; answer each with one")
         # Written from a thread of its own: a program that does not read must not hold us past the time limit.
         threading.Thread(target=_write, args=(self.process, line), daemon=True).start()
         try:
             answer = self.answers.get(timeout=timeout)
         except queue.Empty:
+            told = self.last_words()
             self.stop()
-            raise _Failed(
-                f"no answer within {timeout:g} s{self.last_words()}; mend it, or raise mechanism.timeout"
-            ) from None
+            raise _Failed(f"no answer within {timeout:g} s{told}; mend it, or raise mechanism.timeout") from None
         except BaseException:  # Ctrl-C: what it would still answer belongs to no request
             self.stop()
             raise
@@ -291,6 +295,14 @@ class _Program:
         said = [word for word in map(str, self.words) if word.strip() and word != "None"]
         return f"; its last words: {_short(said[-1])}" if said else ""
 
+    def leave(self) -> None:
+        """End its input, and it too when that is not enough."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+                self.process.stdin.close()
+                self.process.wait(timeout=1)
+        self.stop()
+
     def stop(self) -> None:
         """End it, and whatever it started."""
         if self.process is None:
@@ -299,6 +311,8 @@ class _Program:
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        for reader in self.readers:
+            reader.join(timeout=1)
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError, ValueError):
@@ -310,7 +324,7 @@ class _Program:
 def _program(argv: tuple[str, ...], process: int) -> _Program:
     """The program of this process; a fork gets one of its own."""
     program = _Program(argv)
-    atexit.register(program.stop)
+    atexit.register(program.leave)
     return program
 
 
