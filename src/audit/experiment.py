@@ -147,7 +147,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         counts = evidence.counts
         could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
         accusing = measured(accuse(plan.accusing, evidence, claims[0].notion), evidence)
-        verdict = endless(judge(bounds[0], accusing, claims[0], target, could), counts)
+        verdict = in_words(judge(bounds[0], accusing, claims[0], target, could), counts)
     return Result(
         name=plan.name,
         config=plan.config,
@@ -283,7 +283,8 @@ def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
     if ApproximateDP in by_notion:
         claim = by_notion[ApproximateDP]
         assert isinstance(claim.notion, ApproximateDP)
-        direct = privacy.direct_mu(claim.parameter, claim.notion.delta)
+        endless = math.isinf(claim.parameter)
+        direct = math.inf if endless else privacy.direct_mu(claim.parameter, claim.notion.delta)
     if GDP in by_notion:
         implied = by_notion[GDP].parameter
     elif ZCDP in by_notion:
@@ -353,6 +354,9 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Pow
             f" {accusing.significance:g}) against {claim}.",
             accusing,
         )
+    if math.isinf(claim.parameter):
+        reason = f"It promises {claim}, which nothing exceeds: what is found is at least {said}, and not to be judged."
+        return Verdict("inconclusive", reason, accusing)
     if expected < TELLING * target:
         return Verdict(
             "inconclusive",
@@ -376,7 +380,7 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Pow
     )
 
 
-def endless(verdict: Verdict, counts: Counts) -> Verdict:
+def in_words(verdict: Verdict, counts: Counts) -> Verdict:
     """A violation with, in words, that the point estimate behind it is infinite, where it is.
 
     The bound stays finite: so many trials prove no more.

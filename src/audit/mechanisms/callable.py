@@ -103,7 +103,7 @@ class Target:
         try:
             released = function(data, trials, rng)
         except (Exception, SystemExit) as error:  # of which trial, only the function knows
-            raise Odd(range(trials), _raised(error) + "; mend the target") from error
+            raise Odd(range(trials), f"it {_raised(error)}; mend it") from error
         return Anything(Outputs(_apart(released, trials)))
 
     def notes(self, data: Any) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _apart(released: Any, trials: int) -> list[Any]:
     """One object a trial: entries of arrays along their first axis, dicts of such entries, or the entries of a list.
 
     Raises:
-        AuditError: when there are not as many as trials.
+        Odd: when there are not as many as trials.
 
     >>> _apart({"n": np.array([1, 2])}, 2)
     [{'n': np.int64(1)}, {'n': np.int64(2)}]
@@ -167,10 +167,13 @@ def _apart(released: Any, trials: int) -> list[Any]:
     if isinstance(released, dict):
         columns = {key: _apart(part, trials) for key, part in released.items()}
         return [{key: column[i] for key, column in columns.items()} for i in range(trials)]
-    if np.ndim(released) == 0 if isinstance(released, np.ndarray) else not isinstance(released, list | tuple):
-        raise AuditError(f"a batched target must return an array, a dict of arrays or a list, not {type(released).__name__}")
+    several = released.ndim > 0 if isinstance(released, np.ndarray) else isinstance(released, list | tuple)
+    if not several:
+        kind = type(released).__name__
+        raise Odd(range(trials), f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it")
     if len(released) != trials:
-        raise AuditError(f"{len(released)} outputs where {trials} were due; return one a trial, along the first axis")
+        wrong = f"{len(released)} outputs where {trials} were due; return one a trial, along the first axis"
+        raise Odd(range(trials), wrong)
     return list(released)
 
 

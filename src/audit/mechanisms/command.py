@@ -127,7 +127,7 @@ class Command:
         Raises:
             _Failed: no answer in time, or one that breaks the protocol.
         """
-        program = _program(self.argv, os.getpid())
+        program = _program(self.argv, os.getpid(), tuple(path.stat().st_mtime_ns for path in self.programs))
         with _as_request(data, self.npz) as shown:
             line = json.dumps({"seed": seed, "trials": trials, **shown})
             answer = program.ask(line, self.timeout)
@@ -321,8 +321,8 @@ class _Program:
 
 
 @functools.lru_cache(maxsize=16)
-def _program(argv: tuple[str, ...], process: int) -> _Program:
-    """The program of this process; a fork gets one of its own."""
+def _program(argv: tuple[str, ...], process: int, changed: tuple[int, ...]) -> _Program:
+    """The program of this process; a fork gets one of its own, and so does an edited file."""
     program = _Program(argv)
     atexit.register(program.leave)
     return program
