@@ -138,7 +138,7 @@ def _bits(path: Path, name: str, column: Array) -> Array:
     words = np.char.lower(column.astype(str))
     present, absent = np.isin(words, ["1", "1.0", "true"]), np.isin(words, ["0", "0.0", "false"])
     if not (present | absent).all():
-        odd = words[np.argmin(present | absent)]
+        odd = str(words[np.argmin(present | absent)])
         raise AuditError(f"mechanism.bits: column {name!r} of {path} holds {odd!r}; 0 and 1, or false and true, are bits")
     if present.all() or absent.all():
         raise AuditError(f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed")
