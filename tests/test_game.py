@@ -102,7 +102,10 @@ def test_a_block_that_cannot_be_written_leaves_nothing_half_written(tmp_path, mo
 
 @pytest.mark.parametrize(
     ("how", "says"),
-    [("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite.*features=events"), ("width", "rows of shape")],
+    [
+        ("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite.*features=events"),
+        ("width", "rows of shape"),
+    ],
 )
 def test_wrong_rows_are_refused_with_trial_and_seed(how, says):
     with pytest.raises(AuditError, match=says):
@@ -122,7 +125,9 @@ def test_columns_that_depend_on_the_data_set_are_refused():
 
             return Named(releases.values, self.mu)
 
-    with pytest.raises(AuditError, match=r"columns differ between the two data sets \('count of 10' is there without the"):
+    with pytest.raises(
+        AuditError, match=r"columns differ between the two data sets \('count of 10' is there without the"
+    ):
         game(mechanism=Telling()).play(0)
 
 

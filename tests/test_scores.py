@@ -17,7 +17,9 @@ def scores(mu=1.0, n=4000, seed=0):
 
 def test_a_threshold_chosen_beforehand_tests_on_everything():
     ins, outs = scores()
-    counts = Counts(fp=int(np.sum(outs >= 0.5)), tn=int(np.sum(outs < 0.5)), fn=int(np.sum(ins < 0.5)), tp=int(np.sum(ins >= 0.5)))
+    counts = Counts(
+        fp=int(np.sum(outs >= 0.5)), tn=int(np.sum(outs < 0.5)), fn=int(np.sum(ins < 0.5)), tp=int(np.sum(ins >= 0.5))
+    )
     for estimator in (ClopperPearson(), JointBayes()):
         found = audit.bound(ins, outs, estimator=estimator, threshold=0.5, significance=0.05)
         assert found.lower == type(estimator)(significance=0.05).lower(counts, GDP())

@@ -58,7 +58,7 @@ def _read_log_ratio(trials: Trials) -> Array:
 class Column:
     """One column as it is: a score that somebody's own attack gave already, high where it believes in the record.
 
-    Nothing is learnt, so all that trials have to pay for is the threshold.
+    Nothing is learnt, so protocols that fit as they go spend nearly no trial on fitting.
 
     Args:
         column: its name.
@@ -74,7 +74,9 @@ class Column:
             AuditError: when there is no such column.
         """
         if self.column not in trials.columns:
-            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {', '.join(trials.columns)}")
+            raise AuditError(
+                f"attacker.column={self.column}: there is no such column; there are {', '.join(trials.columns)}"
+            )
         place = trials.columns.index(self.column)
         return lambda unseen: unseen.rows[:, place].astype(float)
 

@@ -252,7 +252,11 @@ def _instantiate(group: str, node: Any, written: Any = None) -> Any:
         if unknown and _fields(node):  # pydantic would drop it in silence
             raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
         for key, below in node.items():  # an option inside the option, such as mechanism.claim
-            if isinstance(below, dict) and "_target_" in below and (odd := sorted(set(below) - {*_fields(below), "_target_"})):
+            if (
+                isinstance(below, dict)
+                and "_target_" in below
+                and (odd := sorted(set(below) - {*_fields(below), "_target_"}))
+            ):
                 raise AuditError(f"{group}.{key} has no key {odd[0]!r}{nearest(odd[0], _fields(below))}")
         return instantiate(node, _convert_="all")
     except (Exception, SystemExit) as error:  # what stands behind a _target_ may be anybody's code

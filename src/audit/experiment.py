@@ -180,7 +180,9 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if isinstance(plan.mechanism, Recorded):
         recorded = plan.mechanism.recorded()
         left = len(recorded) - Stored(recorded, plan.seed).limit
-        used = "The canary and the features had no say: the rows were played elsewhere, and are taken to be independent."
+        used = (
+            "The canary and the features had no say: the rows were played elsewhere, and are taken to be independent."
+        )
         return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
     if isinstance(plan.mechanism, Noted):
         return plan.mechanism.notes(plan.challenge.data([True]))

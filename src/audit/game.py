@@ -125,7 +125,11 @@ class Game:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
         first, name = block * self.mechanism.block, type(self.mechanism).__name__
         several = last is not None and last != place
-        which = f"one of the trials {first + place}, {first + place + 2} … {first + last}" if several else f"trial {first + place}"
+        which = (
+            f"one of the trials {first + place}, {first + place + 2} … {first + last}"
+            if several
+            else f"trial {first + place}"
+        )
         return f"{name}, {which} (seed {self.seed}, block {block})"
 
 

@@ -80,7 +80,9 @@ def _side(name: str, scores: ArrayLike) -> Array:
     if side.ndim != 1 or not len(side):
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
-        raise AuditError(f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too")
+        raise AuditError(
+            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too"
+        )
     return side
 
 

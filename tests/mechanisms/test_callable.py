@@ -110,7 +110,11 @@ def test_the_trial_that_is_named_is_the_one_that_raised(target):
     [
         ("raising", True, "one of the trials 0, 2 … 998 (seed 0, block 0): it raised KeyError: 'lost'; mend it"),
         ("short", True, "one of the trials 0, 2 … 998 (seed 0, block 0): 499 outputs where 500 were due"),
-        ("listed", True, "it put out None (NoneType); release finite numbers, or count it as an event: features=events"),
+        (
+            "listed",
+            True,
+            "it put out None (NoneType); release finite numbers, or count it as an event: features=events",
+        ),
         ("telling", False, "'y[1]' is there with the canary only"),
     ],
 )

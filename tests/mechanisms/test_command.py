@@ -83,7 +83,9 @@ for line in sys.stdin:
     print(json.dumps({"npz": "answer.npz"}), flush=True)
 """
     data = WorstCase().data([True])
-    plain, as_file = (program(code, npz=npz).release(data, 5, np.random.default_rng(0)).insider() for npz in (False, True))
+    plain, as_file = (
+        program(code, npz=npz).release(data, 5, np.random.default_rng(0)).insider() for npz in (False, True)
+    )
     assert plain.names == as_file.names == ("a!", "b!") and np.array_equal(plain.values, as_file.values)
 
 
@@ -100,8 +102,8 @@ BROKEN = [
     ("print('[1]', flush=True)", """its answer '[1]' has no "rows", "npz" or "error\""""),
     ("print('{\"rows\": [[1]]}', flush=True)", "it answered 1 rows where 100 rows were due"),
     ("print('{\"rows\": 3}', flush=True)", "it answered int where 100 rows were due"),
-    ("print('{\"npz\": \"no.npz\"}', flush=True)", "its file no.npz has no readable array rows"),
-    ("print('{\"error\": \"lost\\\\nkey\"}', flush=True)", "it says: lost key"),
+    ('print(\'{"npz": "no.npz"}\', flush=True)', "its file no.npz has no readable array rows"),
+    ('print(\'{"error": "lost\\\\nkey"}\', flush=True)', "it says: lost key"),
     ("sys.stderr.write('first\\nlast one\\n'); sys.exit(3)", "(exit status 3); its last words: 'last one'"),
     ("sys.exit(0)", "it left without an answer (exit status 0)"),
     ("os.kill(os.getpid(), 9)", "it left without an answer (killed by signal 9)"),
@@ -113,7 +115,9 @@ BROKEN = [
 
 @pytest.mark.parametrize(("code", "says"), BROKEN, ids=[says for _, says in BROKEN])
 def test_a_program_that_breaks_the_protocol_is_one_line_with_trial_and_seed(program, code, says):
-    mechanism = program("import json, os, sys, time\n" + HEAD + f"    {code}\n" if "\n" not in code else HEAD.split("for")[0] + code)
+    mechanism = program(
+        "import json, os, sys, time\n" + HEAD + f"    {code}\n" if "\n" not in code else HEAD.split("for")[0] + code
+    )
     with pytest.raises(AuditError) as error:
         play(mechanism)
     assert str(error.value).startswith("Command, one of the trials 0, 2 … 198 (seed 0, block 0): ")
@@ -171,7 +175,9 @@ def test_a_second_line_is_never_taken_for_the_next_answer(program):
 
 
 def test_no_shell_reads_the_words(program, tmp_path):
-    mechanism = program("import sys\nopen('words', 'w').write(repr(sys.argv[1:]))\n", argv=(sys.executable, "mine.py", "$(touch x); *"))
+    mechanism = program(
+        "import sys\nopen('words', 'w').write(repr(sys.argv[1:]))\n", argv=(sys.executable, "mine.py", "$(touch x); *")
+    )
     with pytest.raises(AuditError):
         play(mechanism)
     assert (tmp_path / "words").read_text() == repr(["$(touch x); *"]) and not (tmp_path / "x").exists()
@@ -191,7 +197,10 @@ def test_a_program_that_does_not_answer_at_the_start_is_one_line(program):
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"argv": ("no-such-program-anywhere",)}, "is found; give its path"), ({"files": ("no.py",)}, "there is no file 'no.py'")],
+    [
+        ({"argv": ("no-such-program-anywhere",)}, "is found; give its path"),
+        ({"files": ("no.py",)}, "there is no file 'no.py'"),
+    ],
 )
 def test_a_program_that_is_not_there_is_refused_at_once(program, options, says):
     with pytest.raises(AuditError, match=says):

@@ -203,7 +203,9 @@ def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
             rows = list(arrays["rows"])
             names = [str(name) for name in arrays["columns"]] if "columns" in arrays.files else []
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _Failed(f"its file {path} has no readable array rows ({' '.join(str(error).split())}); mend it") from error
+        raise _Failed(
+            f"its file {path} has no readable array rows ({' '.join(str(error).split())}); mend it"
+        ) from error
     return (rows if not names else [row.tolist() for row in rows]), names or None
 
 

@@ -57,7 +57,9 @@ class File:
                 )
         names = self.columns or tuple(name for name in table if name != self.bits)
         if not names:
-            raise AuditError(f"mechanism.path: {path} has no column beside {self.bits!r}; an attack needs one to look at")
+            raise AuditError(
+                f"mechanism.path: {path} has no column beside {self.bits!r}; an attack needs one to look at"
+            )
         rows = np.stack([_finite(path, name, table[name]) for name in names], axis=1)
         index = np.arange(len(rows))
         return Trials(names, rows, _bits(path, self.bits, table[self.bits]), index, index)
@@ -139,7 +141,11 @@ def _bits(path: Path, name: str, column: Array) -> Array:
     present, absent = np.isin(words, ["1", "1.0", "true"]), np.isin(words, ["0", "0.0", "false"])
     if not (present | absent).all():
         odd = str(words[np.argmin(present | absent)])
-        raise AuditError(f"mechanism.bits: column {name!r} of {path} holds {odd!r}; 0 and 1, or false and true, are bits")
+        raise AuditError(
+            f"mechanism.bits: column {name!r} of {path} holds {odd!r}; 0 and 1, or false and true, are bits"
+        )
     if present.all() or absent.all():
-        raise AuditError(f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed")
+        raise AuditError(
+            f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed"
+        )
     return present
