@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 from toys import Gaussians
 
-from audit.attackers import Column, BestOf, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
+from audit.attackers import BestOf, Column, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
 from audit.core import AuditError, area
 from audit.privacy import mu_hat
 
@@ -130,5 +130,5 @@ def test_the_area_equals_the_slow_one():
 def test_a_column_is_read_as_it_is_and_one_that_is_not_there_is_said():
     trials = Gaussians(1.0).trials(0, 20)
     assert np.array_equal(Column("score")(trials)(trials), trials.rows[:, 0]) and not Column("score").learns
-    with pytest.raises(AuditError, match="attacker.column=no: there is no such column; there are score"):
+    with pytest.raises(AuditError, match=r"attacker\.column=no: there is no such column; there are score"):
         Column("no")(trials)

@@ -33,8 +33,9 @@ def events(*outputs, **options):
 
 ODD = [
     None, True, 3, 2.5, np.float32(1.5), 10**400, -(10**400), math.nan, math.inf, -math.inf, 1e308, "lost", b"lost",
-    np.arange(3.0), np.array([1e308, 1e308]), np.array([]), np.zeros((2, 3)), np.array([1 + 2j]), np.array(["a", None], dtype=object), [1, [2, None]], (), {}, {"a": 1},
-    {1: "x", "b": np.ones(2)}, ValueError("no"), object(), range(3), {1, 2}, pd.DataFrame({"a": [1, 2]}), np.datetime64("2026-01-01"),
+    np.arange(3.0), np.array([1e308, 1e308]), np.array([]), np.zeros((2, 3)), np.array([1 + 2j]),
+    np.array(["a", None], dtype=object), [1, [2, None]], (), {}, {"a": 1}, {1: "x", "b": np.ones(2)}, ValueError("no"),
+    object(), range(3), {1, 2}, pd.DataFrame({"a": [1, 2]}), np.datetime64("2026-01-01"),
 ]  # fmt: skip
 
 
@@ -121,7 +122,8 @@ def test_the_textbook_laplace_sampler_shows_its_answer_in_its_last_places():
 def test_bits_hold_the_event_and_the_lowest_bits():
     y = [0.1, 1 + 0.1 - 1, 0.5, math.nan, "text", 2.0**-1074, -0.0]
     columns = Bits(width=1, low=4)(Released(Outputs(y)), PAIR)
-    assert columns.names == tuple(f"{name}[0]" for name in ("y", "finer_than_2^-53", "trailing_zeros", "exponent", "bit0", "bit1", "bit2", "bit3"))  # fmt: skip
+    names = ("y", "finer_than_2^-53", "trailing_zeros", "exponent", "bit0", "bit1", "bit2", "bit3")
+    assert columns.names == tuple(f"{name}[0]" for name in names)
     assert columns.values[:, 1].tolist() == [1, 0, 0, 0, 0, 1, 0]
     # 0.1 is 0x3FB999999999999A, 1 + 0.1 − 1 is 0x3FB99999999999A0, ½ has an empty mantissa
     assert columns.values[0, 4:].tolist() == [0, 1, 0, 1] and columns.values[1, 2] == 5 and columns.values[2, 2] == 52

@@ -70,9 +70,9 @@ def test_bad_scores_are_one_line(words, says):
 
 
 def test_what_an_estimator_cannot_read_is_one_line():
-    with pytest.raises(AuditError, match="curve has no bound here: .*; choose another estimator"):
+    with pytest.raises(AuditError, match=r"curve has no bound here: .*; choose another estimator"):
         audit.bound(*scores(), estimator=Curve(), threshold=0.0)
-    with pytest.raises(AuditError, match="significance=0.5"):
+    with pytest.raises(AuditError, match=r"significance=0\.5"):
         audit.bound(*scores(), significance=0.5)
     with pytest.raises(AuditError, match="threshold=nan"):
         audit.bound(*scores(), threshold=float("nan"))

@@ -119,7 +119,7 @@ class Columns:
     values: Array
 
 
-class Odd(AuditError):
+class Odd(AuditError):  # noqa: N818  which trial it is of is still to be said
     """A trial that put out something that the features cannot read: which of the trials that were asked for, and why."""
 
     def __init__(self, places: range, why: str) -> None:

@@ -123,13 +123,10 @@ class Game:
 
     def _where(self, block: int, place: int, last: int | None = None) -> str:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
-        first, name = block * self.mechanism.block, type(self.mechanism).__name__
-        several = last is not None and last != place
-        which = (
-            f"one of the trials {first + place}, {first + place + 2} … {first + last}"
-            if several
-            else f"trial {first + place}"
-        )
+        start, name = block * self.mechanism.block, type(self.mechanism).__name__
+        which = f"trial {start + place}"
+        if last is not None and last != place:
+            which = f"one of the trials {start + place}, {start + place + 2} … {start + last}"
         return f"{name}, {which} (seed {self.seed}, block {block})"
 
 
@@ -222,7 +219,7 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
 
 
 def _top(name: str) -> str:
-    return name.split(".")[0]
+    return name.split(".", maxsplit=1)[0]
 
 
 def _own(name: str) -> bool:

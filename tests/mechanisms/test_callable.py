@@ -10,9 +10,8 @@ from audit.events import Events
 from audit.features import BlackBox
 from audit.game import Cache, Game, fingerprint
 from audit.mechanisms.callable import Target
-from audit.mechanisms.promises import GDP, Approximate, Concentrated, Pure
-from audit.privacy import ZCDP, ApproximateDP, PureDP
-from audit.privacy import GDP as GDPNotion
+from audit.mechanisms.promises import Approximate, Concentrated, GaussianDP, Pure
+from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
 
 PAIR = Pair(absent=(0,), present=(0, 1))
 
@@ -67,7 +66,7 @@ def target(tmp_path, monkeypatch):
     (tmp_path / f"{module}.py").write_text(CODE)
     (tmp_path / "own_helper.py").write_text("SHIFT = 0\n\ndef unused(): pass\n")
     monkeypatch.delitem(sys.modules, "own_helper", raising=False)
-    return lambda name, **options: Target(**{"target": f"{module}:{name}", "claim": GDP(mu=1)} | options)
+    return lambda name, **options: Target(**{"target": f"{module}:{name}", "claim": GaussianDP(mu=1)} | options)
 
 
 def play(mechanism, features=None):
@@ -150,7 +149,7 @@ def test_a_target_that_cannot_be_called_is_refused_at_once(target, name, options
 )
 def test_a_module_that_is_not_there_is_refused(target_, says):
     with pytest.raises(AuditError, match=says):
-        Target(target=target_, claim=GDP(mu=1))
+        Target(target=target_, claim=GaussianDP(mu=1))
 
 
 def test_a_target_that_takes_no_notice_of_its_seed_is_found_out(target):
@@ -191,7 +190,7 @@ def test_the_modules_that_a_target_imports_are_followed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "followed_far.py").write_text("import json, pandas\n\ndef far(): pass\n")
     (tmp_path / "followed_near.py").write_text("from followed_far import far\n\ndef f(data, rng): return 0.0\n")
-    mechanism = Target(target="followed_near:f", claim=GDP(mu=1))
+    mechanism = Target(target="followed_near:f", claim=GaussianDP(mu=1))
     found = sources(mechanism.modules)
     assert {"followed_near", "followed_far", "pandas", "numpy"} <= set(found) and "json" not in found
     assert "audit.attackers" not in found
@@ -202,7 +201,7 @@ def test_the_modules_that_a_target_imports_are_followed(tmp_path, monkeypatch):
     [
         (Approximate(eps=2, delta=0.1), Claim(ApproximateDP(0.1), 2.0)),
         (Pure(eps=2, neighbours="replace_one"), Claim(PureDP(), 2.0, neighbours="replace_one")),
-        (GDP(mu=2), Claim(GDPNotion(), 2.0)),
+        (GaussianDP(mu=2), Claim(GDP(), 2.0)),
         (Concentrated(rho=2), Claim(ZCDP(), 2.0)),
     ],
 )

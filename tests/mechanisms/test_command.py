@@ -1,4 +1,3 @@
-import subprocess
 import sys
 import time
 
@@ -13,7 +12,7 @@ from audit.features import BlackBox
 from audit.game import Cache, Game, Played, Serial
 from audit.mechanisms import command
 from audit.mechanisms.command import Command
-from audit.mechanisms.promises import GDP
+from audit.mechanisms.promises import GaussianDP
 
 PAIR = Pair(absent=(0,), present=(0, 1))
 
@@ -35,7 +34,7 @@ def program(tmp_path, monkeypatch):
     def make(code=GOOD, **options):
         (tmp_path / "mine.py").write_text(code)
         argv = (sys.executable, "mine.py")
-        return Command(**{"argv": argv, "claim": GDP(mu=1), "timeout": 20} | options)
+        return Command(**{"argv": argv, "claim": GaussianDP(mu=1), "timeout": 20} | options)
 
     started, start = [], command._Program._start
     monkeypatch.setattr(command._Program, "_start", lambda self: (started.append(self), start(self))[1])
@@ -98,7 +97,7 @@ def test_what_is_no_row_of_numbers_is_an_event(program):
 
 
 BROKEN = [
-    ("print('hello', flush=True)\ntime.sleep(60)", "its answer is no JSON object on one line but 'hello'"),
+    ("print('hello', flush=True); time.sleep(60)", "its answer is no JSON object on one line but 'hello'"),
     ("print('[1]', flush=True)", """its answer '[1]' has no "rows", "npz" or "error\""""),
     ("print('{\"rows\": [[1]]}', flush=True)", "it answered 1 rows where 100 rows were due"),
     ("print('{\"rows\": 3}', flush=True)", "it answered int where 100 rows were due"),
@@ -115,9 +114,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("code", "says"), BROKEN, ids=[says for _, says in BROKEN])
 def test_a_program_that_breaks_the_protocol_is_one_line_with_trial_and_seed(program, code, says):
-    mechanism = program(
-        "import json, os, sys, time\n" + HEAD + f"    {code}\n" if "\n" not in code else HEAD.split("for")[0] + code
-    )
+    mechanism = program(HEAD + f"    {code}\n")
     with pytest.raises(AuditError) as error:
         play(mechanism)
     assert str(error.value).startswith("Command, one of the trials 0, 2 … 198 (seed 0, block 0): ")
@@ -130,7 +127,6 @@ def test_a_program_that_hangs_is_ended(program):
     with pytest.raises(AuditError, match=r"no answer within 1 s; its last words: 'thinking'; mend it, or raise"):
         play(program(code, timeout=1))
     assert time.monotonic() - start < 15
-    assert "time.sleep(600)" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
 
 
 def test_a_program_that_does_not_read_is_ended_too(program):
@@ -141,10 +137,10 @@ def test_a_program_that_does_not_read_is_ended_too(program):
 
 def test_death_at_trial_4711_is_named_and_finished_blocks_are_kept(program, tmp_path):
     """With batch=1 every trial is a request: the 2,356th one with the record is trial 4711."""
-    code = GOOD.replace(
-        "for line in sys.stdin:",
-        "count = 0\nfor line in sys.stdin:\n    count += len(json.loads(line)['data']) == 2\n    if count == 2356: sys.exit('out of memory')",
-    )  # fmt: skip
+    code = GOOD.replace("\nfor", "\ncount = 0\nfor").replace(
+        "    rng =",
+        "    count += len(ask['data']) == 2\n    if count == 2356: sys.exit('out of memory')\n    rng =",
+    )
     game = Game(program(code, batch=1), PAIR, BlackBox(), seed=0)
     with pytest.raises(AuditError) as error:
         Played(game, Serial(), tmp_path / "trials").trials(0, 10_000)

@@ -4,7 +4,7 @@ import pytest
 
 from audit.core import AuditError, Recorded, Trials
 from audit.game import Stored
-from audit.mechanisms.promises import GDP
+from audit.mechanisms.promises import GaussianDP
 from audit.mechanisms.stored import File
 
 
@@ -20,7 +20,7 @@ def write(table, path):
         np.savez(path, **{name: column.to_numpy() for name, column in table.items()})
     else:
         (table.to_csv if path.suffix == ".csv" else table.to_parquet)(path, index=False)
-    return File(path=str(path), claim=GDP(mu=1))
+    return File(path=str(path), claim=GaussianDP(mu=1))
 
 
 @pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
@@ -37,13 +37,13 @@ def test_columns_and_bits_are_named_by_a_person(table, tmp_path):
     table = table.rename(columns={"present": "member"}).assign(member=table["present"].astype(int))
     path = tmp_path / "rows.csv"
     table.to_csv(path, index=False)
-    trials = File(path=str(path), claim=GDP(mu=1), bits="member", columns=("score",)).recorded()
+    trials = File(path=str(path), claim=GaussianDP(mu=1), bits="member", columns=("score",)).recorded()
     assert trials.columns == ("score",) and np.array_equal(trials.bits, table["member"] == 1)
 
 
 def test_a_matrix_is_as_many_columns(tmp_path):
     np.savez(tmp_path / "m.npz", rows=np.arange(8.0).reshape(4, 2), present=[0, 1, 0, 1])
-    trials = File(path=str(tmp_path / "m.npz"), claim=GDP(mu=1)).recorded()
+    trials = File(path=str(tmp_path / "m.npz"), claim=GaussianDP(mu=1)).recorded()
     assert trials.columns == ("rows[0]", "rows[1]") and trials.rows[1].tolist() == [2, 3]
 
 
@@ -67,19 +67,19 @@ BAD = [
 def test_a_bad_file_is_one_line(tmp_path, name, text, options, says):
     (tmp_path / name).write_text(text)
     with pytest.raises(AuditError, match=says) as error:
-        File(path=str(tmp_path / name), claim=GDP(mu=1), **options)
+        File(path=str(tmp_path / name), claim=GaussianDP(mu=1), **options)
     assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_not_there_and_pickled_arrays_are_refused(tmp_path):
-    with pytest.raises(AuditError, match="cannot read .*No such file"):
-        File(path=str(tmp_path / "no.csv"), claim=GDP(mu=1))
+    with pytest.raises(AuditError, match=r"cannot read .*No such file"):
+        File(path=str(tmp_path / "no.csv"), claim=GaussianDP(mu=1))
     np.savez(tmp_path / "p.npz", score=np.array([1, None], dtype=object), present=[0, 1])
-    with pytest.raises(AuditError, match="cannot read .*allow_pickle"):
-        File(path=str(tmp_path / "p.npz"), claim=GDP(mu=1))
+    with pytest.raises(AuditError, match=r"cannot read .*allow_pickle"):
+        File(path=str(tmp_path / "p.npz"), claim=GaussianDP(mu=1))
     with pytest.raises(AuditError, match="give each one entry a run"):
         np.savez(tmp_path / "l.npz", score=[1.0, 2, 3], present=[0, 1])
-        File(path=str(tmp_path / "l.npz"), claim=GDP(mu=1))
+        File(path=str(tmp_path / "l.npz"), claim=GaussianDP(mu=1))
 
 
 def test_no_more_can_be_played(table, tmp_path):
@@ -111,5 +111,5 @@ def test_the_order_is_the_seeds():
 
 
 def test_more_than_there_are_is_refused_politely():
-    with pytest.raises(AuditError, match="^trials=10000 asks for more than the 2,000 stored; give trials=2000$"):
+    with pytest.raises(AuditError, match=r"^trials=10000 asks for more than the 2,000 stored; give trials=2000$"):
         Stored(recorded(1000, 1000), 0).trials(0, 10_000)

@@ -8,8 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Claim, Neighbours
-from audit.privacy import GDP as GDPNotion
-from audit.privacy import STRICT, ZCDP, ApproximateDP, PureDP
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
@@ -67,7 +66,7 @@ class Pure:
 
 
 @dataclass(frozen=True, config=STRICT)
-class GDP:
+class GaussianDP:
     """μ-GDP.
 
     Args:
@@ -81,7 +80,7 @@ class GDP:
     @property
     def claim(self) -> Claim:
         """μ."""
-        return Claim(GDPNotion(), self.mu, neighbours=self.neighbours)
+        return Claim(GDP(), self.mu, neighbours=self.neighbours)
 
 
 @dataclass(frozen=True, config=STRICT)
