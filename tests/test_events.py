@@ -7,11 +7,19 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
+from audit.attackers import XGBoost
 from audit.canaries.pair import Pair
 from audit.canaries.worst_case import WorstCase
 from audit.core import Columns, Domain, Odd, Outputs, Tables
+from audit.criteria import ClaimLower
+from audit.estimators.clopper_pearson import ClopperPearson
 from audit.events import KINDS, Bits, Events, bucket, finer, squash
 from audit.features import BlackBox
+from audit.game import Game, Played, Serial
+from audit.mechanisms.callable import Target
+from audit.mechanisms.promises import Pure
+from audit.privacy import PureDP
+from audit.protocols import Holdout
 
 PAIR = Pair(absent=(0,), present=(0, 1))
 
@@ -134,3 +142,49 @@ def test_a_snapped_sampler_leaves_no_event():
     """The broken twin's cure: outputs on a coarse grid are whole multiples of 2⁻⁵³ whatever the answer is."""
     y = np.round((0.0 + np.random.default_rng(0).laplace(size=10_000)) * 1024) / 1024
     assert not finer(y).any()
+
+
+# --- found, and not found, by an audit ----------------------------------------------------------------------------------
+
+OWN = """
+import numpy as np
+
+def textbook(data, trials, rng):
+    return data.sum() + rng.laplace(size=trials)
+
+def snapped(data, trials, rng):
+    return np.round(textbook(data, trials, rng) * 1024) / 1024
+
+def atom(data, trials, rng):
+    y = np.clip(data.sum() + rng.laplace(size=trials), -2, 2)
+    return np.where(rng.random(trials) < 0.1, 0.5 * data.sum() + 0.25, y)
+
+def clipped(data, trials, rng):
+    return np.clip(data.sum() + rng.laplace(size=trials), -2, 2)
+
+def other_type(data, trials, rng):
+    return [str(y) if data.sum() and y > 2 else y for y in textbook(data, trials, rng).tolist()]
+
+def same_type(data, trials, rng):
+    return [str(y) if y > 2 else y for y in textbook(data, trials, rng).tolist()]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "features", "leaks"),
+    [
+        ("textbook", Bits(), True), ("snapped", Bits(), False), ("atom", Events(), True), ("clipped", Events(), False),
+        ("other_type", Events(), True), ("same_type", Events(), False),
+    ],
+)  # fmt: skip
+def test_an_infinite_leak_is_found_and_its_correct_twin_is_not_accused(name, features, leaks, tmp_path, monkeypatch):
+    """All claim ε = 1, which the twins keep. The bound may exceed the truth with probability 1e-6: finite-sample."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_twins.py").write_text(OWN)
+    mechanism = Target(target=f"own_twins:{name}", claim=Pure(eps=1), batched=True)
+    game = Game(mechanism, PAIR, features, seed=0)
+    holdout, attacker = Holdout(trials=6000), XGBoost()
+    evidence = holdout(Played(game, Serial(), tmp_path), attacker, ClaimLower(), mechanism.claims[0])
+    lower = ClopperPearson(significance=1e-6)(evidence, PureDP()).lower
+    assert (lower > 1) == leaks, lower

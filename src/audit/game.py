@@ -227,7 +227,8 @@ def _own(name: str) -> bool:
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None or _top(name) == _top(__name__):
         return False
-    return not any(Path(file).is_relative_to(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib"))
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not installed and not Path(file).is_relative_to(sysconfig.get_path("stdlib"))
 
 
 @functools.lru_cache(maxsize=512)

@@ -9,10 +9,10 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import InstanceOf
+from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from audit.core import AuditError, Claim, Columns, Odd, Outputs
@@ -62,6 +62,7 @@ class Target:
         claim: what the function promises.
         batched: whether it plays many trials at once; its result is then an array whose first axis is the trial, a dict
             of these, or a list of outputs.
+        block: trials that are kept or lost together; few for a slow function.
 
     Raises:
         AuditError: what cannot be imported, is not callable, or does not take these arguments.
@@ -70,8 +71,7 @@ class Target:
     target: str
     claim: InstanceOf[Promise]
     batched: bool = False
-
-    block: ClassVar[int] = 1000
+    block: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
 
     def __post_init__(self) -> None:
         expected = "(data, trials, rng)" if self.batched else "(data, rng)"

@@ -31,7 +31,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, ClassVar
+from typing import IO, Annotated, Any
 
 import numpy as np
 from pydantic import Field, InstanceOf
@@ -57,6 +57,7 @@ class Command:
         timeout: seconds that one request may take, the start of the program included.
         npz: whether the data set goes as the path of an ``.npz`` file, for large ones.
         files: what else the program runs; it is in the trials' fingerprint, as are those words of ``argv`` that are files.
+        block: trials that are kept or lost together; few for a slow program.
 
     Raises:
         AuditError: a program that is not there, a file that is not there.
@@ -68,8 +69,7 @@ class Command:
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     npz: bool = False
     files: tuple[str, ...] = ()
-
-    block: ClassVar[int] = 1000
+    block: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
 
     def __post_init__(self) -> None:
         if shutil.which(self.argv[0]) is None:
@@ -245,12 +245,14 @@ class _Program:
 
     def _exchange(self, line: str, timeout: float) -> str | None:
         """Ask once; None where it left."""
-        if self.process is None or self.process.poll() is not None:
-            self._start()
-        if not self.answers.empty() and self.process is not None and self.process.poll() is None:
+        if self.process is not None and not self.answers.empty():
+            more = self.answers.get() is not None  # else its output has ended: it left after the last answer
             told = self.last_words()
             self.stop()
-            raise _Failed(f"it wrote more than one line for the request before{told}; answer each with one")
+            if more:
+                raise _Failed(f"it wrote more than one line for the request before{told}; answer each with one")
+        if self.process is None or self.process.poll() is not None:
+            self._start()
         # Written from a thread of its own: a program that does not read must not hold us past the time limit.
         threading.Thread(target=_write, args=(self.process, line), daemon=True).start()
         try:
@@ -276,7 +278,7 @@ class _Program:
             raise _Failed(f"it cannot be started ({error.strerror}); mend mechanism.argv") from error
         self.readers = [
             threading.Thread(target=_read_all, args=(self.process.stdout, self.answers.put), daemon=True),
-            threading.Thread(target=_read_all, args=(self.process.stderr, self.words.append), daemon=True),
+            threading.Thread(target=_read_all, args=(self.process.stderr, self._note), daemon=True),
         ]
         for reader in self.readers:
             reader.start()
@@ -290,11 +292,15 @@ class _Program:
             self.stop()
             return None
 
+    def _note(self, line: str | None) -> None:
+        if line is not None:
+            self.words.append(line)
+
     def last_words(self) -> str:
         """The last line of its standard error, where it wrote any."""
         for reader in self.readers[1:]:
             reader.join(timeout=0.5 if self.process is not None and self.process.poll() is not None else 0.05)
-        said = [word for word in map(str, self.words) if word.strip() and word != "None"]
+        said = [word for word in self.words if word.strip()]
         return f"; its last words: {_short(said[-1])}" if said else ""
 
     def leave(self) -> None:
