@@ -6,11 +6,13 @@ balanced; block b of seed s always holds the same trials, whoever plays it and i
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import inspect
 import json
 import logging
@@ -207,13 +209,13 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        module = sys.modules.get(name)
-        if name in found or module is None:
+        module, theirs = sys.modules.get(name), _top(name) != _top(__name__)
+        if name in found or (module is None and not _own(name)):
             continue
         found[name] = _text(name)
-        used = _used_by(module)
+        used = (_used_by(module) if module is not None else set()) | (_imported_by(name) if theirs else set())
         waiting += [other for other in used if _top(other) == _top(name) or _own(other)]
-        packages |= {_top(other) for other in used} if _top(name) != _top(__name__) else set()
+        packages |= {_top(other) for other in used} if theirs else set()
     heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
     return found | {name: version for name in sorted(heavy | packages) if (version := _version(name))}
 
@@ -224,11 +226,25 @@ def _top(name: str) -> str:
 
 def _own(name: str) -> bool:
     """Whether a module is a file of somebody's own."""
-    file = getattr(sys.modules.get(name), "__file__", None)
+    file = _file(name)
     if file is None or _top(name) == _top(__name__):
         return False
     installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
     return not installed and not Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+
+
+def _file(name: str) -> str | None:
+    """The file of a module, imported already or not; None where there is none, or finding out would import a package."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None)
+    parent = name.rpartition(".")[0]
+    if parent and parent not in sys.modules:
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return spec.origin if spec is not None and spec.has_location else None
 
 
 @functools.lru_cache(maxsize=512)
@@ -242,10 +258,39 @@ def _version(package: str) -> str | None:
 @functools.lru_cache(maxsize=512)
 def _text(name: str) -> str:
     """Digest of a module's source when it was first asked for: the process goes on with that, whatever is edited since."""
+    text = _source(name)
+    return "no source" if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source(name: str) -> str | None:
+    """A module's text; None where it is built in, compiled, or typed at a prompt."""
     try:
-        return hashlib.sha256(inspect.getsource(sys.modules[name]).encode()).hexdigest()
-    except (OSError, TypeError):  # built in, or typed at a prompt: no text to tell versions apart by
-        return "no source"
+        if name in sys.modules:
+            return inspect.getsource(sys.modules[name])
+        return Path(_file(name) or "").read_text("utf-8")
+    except (OSError, TypeError, UnicodeDecodeError):
+        return None
+
+
+def _imported_by(name: str) -> set[str]:
+    """Names that a module's text imports anywhere, of modules and of what is in them.
+
+    The namespace alone does not tell: a number knows no module that it came from.
+    """
+    try:
+        tree = ast.parse(_source(name) or "")
+    except SyntaxError:
+        return set()
+    package = name if hasattr(sys.modules.get(name), "__path__") else name.rpartition(".")[0]
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*up, *([node.module] if node.module else [])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return names - {""}
 
 
 def _used_by(module: types.ModuleType) -> set[str]:

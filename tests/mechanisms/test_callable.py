@@ -188,12 +188,21 @@ def test_the_modules_that_a_target_imports_are_followed(tmp_path, monkeypatch):
     from audit.game import sources
 
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "followed_far.py").write_text("import json, pandas\n\ndef far(): pass\n")
-    (tmp_path / "followed_near.py").write_text("from followed_far import far\n\ndef f(data, rng): return 0.0\n")
+    (tmp_path / "followed").mkdir()
+    (tmp_path / "followed" / "__init__.py").write_text("from .deep import DEEP\n")
+    (tmp_path / "followed" / "deep.py").write_text("DEEP = 1\n")
+    (tmp_path / "followed_far.py").write_text("import json, pandas\nNUMBER = 1.0\n")
+    (tmp_path / "followed_late.py").write_text("import followed_last\n")
+    (tmp_path / "followed_last.py").write_text("LAST = 1\n")
+    (tmp_path / "followed_near.py").write_text(
+        "from followed_far import NUMBER\nimport followed\n"
+        "def f(data, rng):\n    import followed_late\n    return NUMBER\n"
+    )
     mechanism = Target(target="followed_near:f", claim=GaussianDP(mu=1))
     found = sources(mechanism.modules)
-    assert {"followed_near", "followed_far", "pandas", "numpy"} <= set(found) and "json" not in found
-    assert "audit.attackers" not in found
+    ours = {"near", "far", "late", "last"}
+    assert {*(f"followed_{name}" for name in ours), "followed", "followed.deep", "pandas", "numpy"} <= set(found)
+    assert not {"json", "audit.attackers", "followed_far.NUMBER"} & set(found) and "no source" not in found.values()
 
 
 @pytest.mark.parametrize(
