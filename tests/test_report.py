@@ -151,11 +151,30 @@ def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is
         assert words in told
 
 
+def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> None:
+    alpha, low, high = report.band(result)
+    assert np.all(low <= high) and np.mean(high - low) < 0.2
+    curve = [
+        float(np.min(beta[measured <= a]))
+        for measured, beta in [report.tradeoff(result.evidence.folds[0].test)]
+        for a in alpha
+    ]
+    assert np.all(low <= curve) and np.all(curve <= high)
+    (drawn,) = [c for c in report.tradeoff_figure(result).axes[0].collections if c.get_alpha() == report.BAND]
+    reach = drawn.get_paths()[0].get_extents()
+    assert reach.x0 == 0 and reach.x1 == 1
+    header, rows = report._curve_points(result)
+    assert header[2:4] == ["β band, low", "β band, high"] and all(
+        float(r[2]) <= float(r[1]) <= float(r[3]) for r in rows
+    )
+
+
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
     together = dataclasses.replace(result, evidence=Evidence((dataclasses.replace(fold, test=repeated),)))
     assert not [p for p in report.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
+    assert report.band(together) is None and "band" not in "".join(report._curve_points(together)[0])
 
 
 def test_no_two_labels_of_the_tradeoff_figure_touch(result: Result) -> None:

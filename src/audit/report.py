@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Fold, Power, Result, Scores, relation
+from audit.core import Array, Bound, Fold, Power, Refused, Result, Scores, relation
 from audit.criteria import sweep, upper_rate
+from audit.estimators.dkw import DKW
 from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
 
 if TYPE_CHECKING:
@@ -217,6 +218,9 @@ def tradeoff_figure(result: Result) -> Figure:
     ax.set_xlabel("α: false positive rate (absent called present)")
     ax.set_ylabel("β: false negative rate (present called absent)")
     _forbidden(ax, result)
+    around = band(result)
+    if around is not None:
+        ax.fill_between(*around, color=INK["measured"], alpha=BAND, lw=0)
     ax.plot([0, 1], [1, 0], color=INK["muted"], lw=1)
     ends = np.array([0.0, 1.0])
     told: list[tuple[str, str, Array, Array]] = [("random guessing", "muted", ends, 1 - ends)]
@@ -227,10 +231,26 @@ def tradeoff_figure(result: Result) -> Figure:
     for fold in result.evidence.folds:
         alpha, beta = tradeoff(fold.test)
         ax.plot(alpha, beta, color=INK["measured"], lw=2)
-    told.append(("measured on test trials", "measured", alpha, beta))
+    sure = f", in a {percent(1 - result.bounds[0].significance)} band" if around is not None else ""
+    told.append((f"measured on test trials{sure}", "measured", alpha, beta))
     _fan_of_labels(ax, told)
     _operating_point(ax, result, 0.96 - 0.06 * len(told))
     return figure
+
+
+BAND = 0.22
+"""Opacity of the band around the measured curve."""
+
+
+def band(result: Result) -> tuple[Array, Array, Array] | None:
+    """Between which (alpha, lower, upper) the attack's true curve lies everywhere at once, with 1 − significance.
+
+    None where the test trials are not independent or of one class only.
+    """
+    try:
+        return DKW(significance=result.bounds[0].significance).band(result.evidence)
+    except Refused:
+        return None
 
 
 def _forbidden(ax: Axes, result: Result) -> None:
@@ -751,9 +771,10 @@ def _part(figure: Figure, name: str, alt: str, points: Points | None) -> dict[st
 def _tradeoff_alt(result: Result) -> str:
     counts = result.evidence.counts
     told = "; ".join(frontier.label for frontier in frontiers(result))
+    around = "" if band(result) is None else " in a band that holds the attack's true curve everywhere at once"
     return (
-        f"The tradeoff between the two error rates, measured on the test trials, over random guessing and the curves"
-        f" below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
+        f"The tradeoff between the two error rates, measured on the test trials{around}, over random guessing and the"
+        f" curves below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
         f" threshold fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson"
         f" place the true rates, and their bound is read from its upper right corner."
     )
@@ -770,6 +791,11 @@ def _curve_points(result: Result) -> Points:
     alpha, beta = tradeoff(result.evidence.folds[0].test)
     grid = np.array([0.01, 0.05, *np.arange(1, 10) / 10])
     columns = {"measured": [float(np.min(beta[alpha <= a])) for a in grid]}
+    around = band(result)
+    if around is not None:
+        _, low, high = around
+        places = np.searchsorted(around[0], grid)
+        columns |= {"band, low": list(low[places]), "band, high": list(high[places])}
     columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
     rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
     return ["α (fpr)", *(f"β {name}" for name in columns)], rows
