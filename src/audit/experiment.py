@@ -31,7 +31,7 @@ from audit.core import (
     Verdict,
     relation,
 )
-from audit.coverage import look_up
+from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
 from audit.estimators.curve import progressive
 from audit.estimators.power import detectable, efficiency, trials_needed
