@@ -213,8 +213,7 @@ def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] |
     with probability 1 − significance (Bonferroni, the first step of Holm's), the largest one too.
 
     Args:
-        audits: what was planned and found; the accusing estimator is taken where the evidence allows it, else the one
-            behind mu_emp.
+        audits: what was planned and found; the bounds are those of `accuse`, at the shared significance.
 
     Returns:
         The audit and its bound; None where there are fewer than two.
@@ -226,13 +225,9 @@ def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] |
 
 
 def _shared(plan: Plan, evidence: Evidence, audits: int) -> Bound:
-    """One audit's bound on μ with its share of the error probability."""
-    first = plan.estimators[0]
-    share = first.significance / audits
-    try:
-        return with_significance(plan.accusing, share)(evidence, GDP())
-    except Refused:
-        return with_significance(first, share)(evidence, GDP())
+    """One audit's finite-sample bound on μ with its share of the error probability."""
+    share = plan.estimators[0].significance / audits
+    return accuse(with_significance(plan.accusing, share), evidence, GDP())
 
 
 def with_significance(estimate: Estimator, significance: float) -> Estimator:
