@@ -366,7 +366,7 @@ def _unknown_key(text: str) -> str:
     key = match[1].split("@")[0]
     known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
     for path in folder("conf").glob("*/*.yaml"):
-        known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner != "_target_"]
+        known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults")]
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"

@@ -111,7 +111,8 @@ class Plan:
         if claimed != played:
             raise AuditError(
                 f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
-                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary"
+                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary,"
+                " or leave canary= out where the mechanism brings its own"
             )
 
 
