@@ -1,6 +1,7 @@
 """Checks on samples, each with its chance of a false failure."""
 
 import numpy as np
+from scipy.stats import binomtest
 
 
 def scale_is(sample, sd, sigmas=5.0):
@@ -46,8 +47,6 @@ def curve_is(beta, absent, present, failure=1e-6):
 
 def shares_are(counts, chances, failure=1e-6):
     """Whether counts of outcomes can be multinomial with these chances: false failure ``failure`` (exact, Bonferroni)."""
-    from scipy.stats import binomtest
-
     total = int(np.sum(counts))
     pairs = zip(counts, chances, strict=True)
     return all(binomtest(int(c), total, min(float(p), 1.0)).pvalue > failure / len(counts) for c, p in pairs)
