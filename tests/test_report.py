@@ -520,3 +520,17 @@ def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -
         "0",
         "1",
     }
+
+
+def test_reconstruction_is_drawn_over_what_is_predicted(tmp_path: Path) -> None:
+    points = [(30.0, 0.6, 0.01), (10.0, 0.77, 0.02)]
+    figure = report.reconstruction_figure("bits", points, lambda sd: 1 / sd)
+    (ax,) = figure.axes
+    line = next(line for line in ax.lines if str(line.get_label()).startswith("predicted"))
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), 1 / np.asarray(line.get_xdata()))
+    (bars,) = ax.containers
+    assert list(bars[0].get_xdata()) == [10, 30] and list(bars[0].get_ydata()) == [0.77, 0.6]
+    for name in ("a.svg", "b.svg", "c.png"):
+        report.save_reconstruction("bits", points, lambda sd: 1 / sd, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")

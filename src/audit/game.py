@@ -141,7 +141,7 @@ def fingerprint(game: Game) -> dict[str, Any]:
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources(sorted(module for thing in objects for module in _modules(thing)) + [__name__]),
+        "source": sources([*sorted(module for thing in objects for module in _modules(thing)), __name__]),
     }
 
 

@@ -722,7 +722,7 @@ def least_fnr(absent: ArrayLike, present: ArrayLike, alpha: ArrayLike) -> Any:
     fpr, fnr = np.cumsum(p[order]), 1 - np.cumsum(q[order])
     free = int(np.sum(p == 0))  # outcomes that only present has: called so at no cost
     start = float(fnr[free - 1]) if free else 1.0
-    curve = np.interp(alpha, [0.0, *fpr[free:]], [start, *fnr[free:]])
+    curve = np.interp(np.asarray(alpha, float), [0.0, *fpr[free:]], [start, *fnr[free:]])
     return _out(np.clip(curve, 0.0, 1.0))
 
 

@@ -55,7 +55,9 @@ def test_what_is_said_has_the_law_and_that_of_other_noise_does_not(cutoff):
     chances = np.exp([AboveThreshold(eps=4, cutoff=cutoff).law(PRESENT, said) for said in every])
 
     def counts(share):
-        runs = AboveThreshold(eps=4, cutoff=cutoff, noise_scale=share).release(PRESENT, 40_000, np.random.default_rng(0))
+        runs = AboveThreshold(eps=4, cutoff=cutoff, noise_scale=share).release(
+            PRESENT, 40_000, np.random.default_rng(0)
+        )
         return [int(np.sum(np.all(runs.said == said, axis=1))) for said in every]
 
     assert sum(counts(1.0)) == 40_000

@@ -1,4 +1,7 @@
-"""The sparse vector technique: which queries are above a threshold, paid for by those that are."""
+"""The sparse vector technique: which queries are above a threshold, paid for by those that are.
+
+numpy's sampler is for audits, not for release.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ class AboveThreshold:
         answers, (once, each) = _answers(data), self.noise
         limit = self.threshold + rng.laplace(scale=once, size=(trials, 1))
         above = answers + rng.laplace(scale=each, size=(trials, answers.size)) >= limit
-        spent = np.cumsum(above, axis=1) - above  # before this query
+        spent: Array = np.cumsum(above, axis=1) - above  # before this query
         return Told(np.where(spent >= self.cutoff, SILENT, np.where(above, ABOVE, BELOW)), self.law)
 
     def law(self, data: Any, said: Array) -> float:

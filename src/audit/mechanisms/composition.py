@@ -67,7 +67,9 @@ class Composition:
             if not isinstance(part, Mechanism) or not part.claims:
                 raise AuditError(f"mechanism.parts: {part!r} is no mechanism with a claim; give each one a _target_")
         if len({part.claims[0].neighbours for part in self.parts}) > 1:
-            raise AuditError("mechanism.parts: the claims are for different neighbours and do not add up; take one kind")
+            raise AuditError(
+                "mechanism.parts: the claims are for different neighbours and do not add up; take one kind"
+            )
         if not self.claims:
             raise AuditError("mechanism.parts: the claims have no notion in common; take parts that claim ε, ρ or μ")
 
@@ -84,7 +86,8 @@ class Composition:
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Together:
         """``trials`` runs of every part, each with randomness of its own."""
-        return Together(tuple(p.release(data, trials, r) for p, r in zip(self.parts, rng.spawn(len(self.parts)), strict=True)))
+        pairs = zip(self.parts, rng.spawn(len(self.parts)), strict=True)
+        return Together(tuple(part.release(data, trials, own) for part, own in pairs))
 
 
 def _parameter(claims: list[Claim], notion: type) -> float | None:

@@ -1,4 +1,7 @@
-"""Census-style counts: at every level of a tree, with discrete Gaussian noise, and the total as it is."""
+"""Census-style counts: at every level of a tree, with discrete Gaussian noise, and the total as it is.
+
+Its sampler is for audits, not for release.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from audit.privacy import STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
-class Counts:
+class NoisyCells:
     """Noisy counts of the cells of all levels, from the top down, and the exact total.
 
     Args:
@@ -110,7 +113,7 @@ class HierarchicalCounts:
         leaf = categories(data, self.leaves)
         return np.concatenate([np.bincount(leaf * size // self.leaves, minlength=size) for size in self.sizes])
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Counts:
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> NoisyCells:
         """``trials`` sets of noisy counts of the records ``data``."""
         ledger, sigmas = Ledger(self.rho, trials), []
         for level, share in enumerate(self.shares):
@@ -122,4 +125,4 @@ class HierarchicalCounts:
         noise = [sample(sigma, (trials, size), rng) for sigma, size in zip(real, self.sizes, strict=True)]
         names = tuple(f"level {level} cell {cell}" for level, size in enumerate(self.sizes) for cell in range(size))
         noisy = self.counts(data) + np.hstack(noise).astype(float)
-        return Counts(names, noisy, np.repeat(real, self.sizes), len(data), self.counts)
+        return NoisyCells(names, noisy, np.repeat(real, self.sizes), len(data), self.counts)

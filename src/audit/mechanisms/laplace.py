@@ -1,4 +1,7 @@
-"""Laplace noise: on a count, and on the mean of a class's scores."""
+"""Laplace noise: on a count, and on the mean of a class's scores.
+
+numpy's sampler is for audits, not for release: its low bits tell the number without noise (Mironov 2012).
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,6 @@ def laplace_beta(alpha: ArrayLike, shift: float) -> Any:
 @dataclass(frozen=True, config=STRICT)
 class Laplace:
     """The number of records plus Lap(1/ε): ε-DP under add/remove, exactly.
-
-    numpy's sampler is for audits, not for release: its low bits tell the true count (Mironov 2012).
 
     Args:
         eps: what is claimed.

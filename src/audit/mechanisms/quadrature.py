@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
@@ -29,7 +31,7 @@ def panels(kinks: Array, width: float, tails: float) -> tuple[Array, Array]:
     """
     ends = np.unique(np.concatenate([kinks, [np.min(kinks) - tails, np.max(kinks) + tails]]))
     edges = np.concatenate([
-        *(np.linspace(a, b, int(np.ceil((b - a) / width)) + 1)[:-1] for a, b in zip(ends, ends[1:], strict=False)),
+        *(np.linspace(a, b, int(np.ceil((b - a) / width)) + 1)[:-1] for a, b in itertools.pairwise(ends)),
         ends[-1:],
     ])  # fmt: skip
     x, w = leggauss(NODES)

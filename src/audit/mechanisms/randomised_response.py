@@ -1,4 +1,7 @@
-"""Local mechanisms: each person answers for themselves, with some answers turned over."""
+"""Local mechanisms: each person answers for themselves, with some answers turned over.
+
+numpy's sampler is for audits, not for release.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,7 @@ class OneHotFlip:
 
     Args:
         eps: what is claimed.
-        sizes: number of categories.
+        categories: how many there are.
         noise_scale: share of the noise that is really added, 1/ε being all of it: 1 is honest; less is a bug.
 
     References:
@@ -137,7 +140,7 @@ class OneHotFlip:
     """
 
     eps: Positive
-    sizes: Annotated[int, Field(ge=2)] = 4
+    categories: Annotated[int, Field(ge=2)] = 4
     noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
@@ -157,13 +160,13 @@ class OneHotFlip:
         return self.eps / 2 / self.noise_scale
 
     def vectors(self, data: Any) -> Array:
-        """(people · sizes,) the bits of everybody, one person after the other."""
-        return np.eye(self.sizes)[categories(data, self.sizes)].reshape(-1)
+        """(people · categories,) the bits of everybody, one person after the other."""
+        return np.eye(self.categories)[categories(data, self.categories)].reshape(-1)
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Answers:
         """``trials`` rounds of vectors, one a person."""
         bits = self.vectors(data)
-        names = tuple(f"answer {i // self.sizes} bit {i % self.sizes}" for i in range(bits.size))
+        names = tuple(f"answer {i // self.categories} bit {i % self.categories}" for i in range(bits.size))
         return Answers(names, turned(bits, self.flip, trials, rng), self._log_odds, self.vectors)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:

@@ -2,6 +2,7 @@
 
 Candidates 0, 1, … are what the records vote for; one record that is another moves each count by at most 1. All three
 put out the winner only, and are ε-DP for any scores of sensitivity 1; between two data sets of votes they may leak less.
+numpy's samplers are for audits, not for release.
 """
 
 from __future__ import annotations
