@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch, capsys):
 SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
 
 BAD = [
-    (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: aim,"),
+    (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: above_threshold, aim,"),
     (["mechansim=aim"], "no key 'mechansim'; did you mean 'mechanism'?"),
     (["mechanism.esp=1"], "no key 'mechanism.esp'; did you mean 'mechanism.eps'?"),
     (["+mechanism.rwos=1"], "mechanism has no key 'rwos'; did you mean 'rows'?"),

@@ -67,6 +67,7 @@ def test_parts_that_do_not_add_up_are_one_line():
 def test_ten_answers_averaged_against_one():
     ten = Composition([Laplace(eps=0.1)] * 10)
     values = ten.release(ABSENT, 20_000, np.random.default_rng(0)).public().values
+    assert Composition([Laplace(eps=1), Toy()]).block == Toy.block < ten.block
     assert values.shape == (20_000, 10) and ten.claims[0].parameter == pytest.approx(1.0)
     # A mean of ten has excess kurtosis 0.3, which makes the sd of ln sd 7 % larger: false failure 3e-7.
     assert scale_is(values.mean(axis=1), 4.4721, sigmas=5.5)

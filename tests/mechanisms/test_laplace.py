@@ -80,6 +80,16 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
         assert not curve_is(lambda a, s=share: mechanism(eps=1, noise_scale=s).tradeoff(a, *pair), *ratios)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_group_of_k_leaks_at_most_k_eps_and_so_does_it_here(k):
+    group = np.zeros(10 + k)
+    ratio = Laplace(eps=0.5).release(ABSENT, 5000, np.random.default_rng(0)).log_ratio(ABSENT, group)
+    assert np.max(np.abs(ratio)) == pytest.approx(0.5 * k)
+    alpha = np.linspace(0.001, 1, 100)
+    most = np.max(PureDP().parameter(alpha, Laplace(eps=0.5).tradeoff(alpha, ABSENT, group)))
+    assert most == pytest.approx(0.5 * k)  # replace-one, one gone and one come, is a group of 2: twice add/remove
+
+
 def test_log_ratio_is_the_one_of_two_laplace_densities():
     runs = Laplace(eps=1, noise_scale=0.8).release(ABSENT, 50, np.random.default_rng(0))
     expected = laplace.logpdf(runs.noisy, 11, 0.8) - laplace.logpdf(runs.noisy, 10, 0.8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -60,8 +60,6 @@ class Composition:
 
     parts: Annotated[list[Any], Field(min_length=1)]
 
-    block: ClassVar[int] = 1000
-
     def __post_init__(self) -> None:
         for part in self.parts:
             if not isinstance(part, Mechanism) or not part.claims:
@@ -72,6 +70,11 @@ class Composition:
             )
         if not self.claims:
             raise AuditError("mechanism.parts: the claims have no notion in common; take parts that claim ε, ρ or μ")
+
+    @property
+    def block(self) -> int:
+        """The smallest of the parts': none is asked for more at once than it would be alone."""
+        return min(part.block for part in self.parts)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

@@ -27,7 +27,7 @@ class Geometric:
         noise_scale: share of the scale 1/ε that is really added: 1 is honest; less is a bug to be found.
 
     References:
-        Ghosh, Roughgarden, Sundararajan, STOC 2009, arXiv:0811.2841, Definition 2.1.
+        Ghosh, Roughgarden, Sundararajan, STOC 2009, arXiv:0811.2841 (the α-geometric mechanism, α = e^(−ε)).
     """
 
     eps: Positive
