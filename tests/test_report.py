@@ -169,6 +169,15 @@ def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> N
     )
 
 
+def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> None:
+    alpha = np.linspace(0, 1, 101)
+    known = dataclasses.replace(result, exact=(alpha, np.asarray(GDP().beta(alpha, 0.4))))
+    told = " ".join(text.get_text() for text in report.tradeoff_figure(known).axes[0].texts)
+    assert "exact curve of this pair" in told and not touching(report.tradeoff_figure(known))
+    assert dict(report.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
+    assert "exact" not in dict(report.facts(result)) and "β exact" in report._curve_points(known)[0]
+
+
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))

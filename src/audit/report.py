@@ -228,6 +228,9 @@ def tradeoff_figure(result: Result) -> Figure:
         alpha, beta = frontier.curve()
         ax.plot(alpha, beta, color=INK[frontier.role], lw=1.5, ls=(0, frontier.dash) if frontier.dash else "-")
         told.append((frontier.label, frontier.role, alpha, beta))
+    if result.exact is not None:
+        ax.plot(*result.exact, color=INK["ink"], lw=1.5, ls=(0, (1.0, 1.5)))
+        told.append(("exact curve of this pair", "ink", *result.exact))
     for fold in result.evidence.folds:
         alpha, beta = tradeoff(fold.test)
         ax.plot(alpha, beta, color=INK["measured"], lw=2)
@@ -581,10 +584,21 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("mu_hat", number(result.mu_hat)),
         ("implied mu", number(result.mu_implied)),
         ("direct mu", number(result.mu_direct)),
+        *_exact_facts(result),
         ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
         ("efficiency", _efficiency_words(result)),
         ("power", _power_words(result)),
     ]
+
+
+def _exact_facts(result: Result) -> list[tuple[str, str]]:
+    """What endless trials would show on this pair, where that is known."""
+    if result.exact is None:
+        return []
+    claimed = result.claims[0].notion
+    most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
+    told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
+    return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -796,6 +810,8 @@ def _curve_points(result: Result) -> Points:
         _, low, high = around
         places = np.searchsorted(around[0], grid)
         columns |= {"band, low": list(low[places]), "band, high": list(high[places])}
+    if result.exact is not None:
+        columns["exact"] = list(np.interp(grid, *result.exact))
     columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
     rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
     return ["α (fpr)", *(f"β {name}" for name in columns)], rows
