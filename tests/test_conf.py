@@ -16,6 +16,10 @@ NEEDS = {
     "mechanism=callable": ["mechanism.target=own_in_conf:count"],
     "mechanism=command": ["mechanism.argv=[{python},{program}]"],
     "mechanism=stored": ["mechanism.path={rows}", "trials=400"],
+    "canary=one_bit": ["mechanism=randomised_response"],
+    "canary=one_pupil": ["mechanism=class_mean"],
+    "canary=one_move": ["mechanism=hierarchical_counts"],
+    "canary=answers": ["mechanism=above_threshold"],
 }
 NESTED = sorted(
     f"{path.parent.relative_to(ROOT)}={path.stem}" for path in ROOT.glob("*/*/*.yaml")

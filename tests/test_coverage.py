@@ -10,34 +10,27 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from audit import coverage, criteria
+from audit import criteria
 from audit.core import AuditError, Bound, Claim, Counts, Evidence, Fold
-from audit.coverage import (
-    FPRS,
-    Bench,
+from audit.coverage import bench
+from audit.coverage import table as shipped
+from audit.coverage.bench import FPRS, Bench, tasks
+from audit.coverage.counts import (
     Chosen,
     Drawn,
     Points,
     Region,
-    Response,
-    Row,
-    Scored,
-    Shift,
     Size,
-    Stream,
-    Tally,
-    at_least,
     clopper_pearson,
-    curve_truth,
     first_piece,
     joint_exceeds,
     joint_mean,
-    judge,
-    look_up,
-    read,
-    tasks,
-    write,
 )
+from audit.coverage.laws import Response, Shift, curve_truth, draw_scores
+from audit.coverage.pipelines import UNKNOWING, Pipeline, Stream
+from audit.coverage.rows import LIKELIHOOD, Row, at_least, judge
+from audit.coverage.scores import Scored, Tally
+from audit.coverage.table import look_up, read, write
 from audit.criteria import upper_rate
 from audit.estimators import curve
 from audit.estimators.betting import Betting
@@ -206,7 +199,7 @@ def test_clopper_pearson_never_exceeds_more_often_than_nominal_in_exact_sums(not
 
 
 def smaller():
-    found = [task for task in tasks((250,), (1.0,)) if not isinstance(task, coverage.Pipeline)]
+    found = [task for task in tasks((250,), (1.0,)) if not isinstance(task, Pipeline)]
     return [task for task in found if task.absent <= 1000 and task.present <= 1000]
 
 
@@ -271,7 +264,7 @@ def test_a_threshold_chosen_on_the_test_itself_is_caught():
     """Joint Bayes at the best of all thresholds of a test that knows nothing: 30 % or more at a nominal 10 %."""
     rng, over = np.random.default_rng(11), []
     for _ in range(500):
-        scores = coverage.draw_scores(Shift(0.0), rng, 300, 300)
+        scores = draw_scores(Shift(0.0), rng, 300, 300)
         over.append(JointBayes(0.1).lower(scores.count(criteria.Advantage()(scores)), GDP()) > 0)
     # 500 audits at a rate of 30 %: above the limit of 22 % but with probability < 1e-4; the seed is fixed
     assert verdict(np.array(over), kind="Bayesian") == "exceeds"
@@ -295,7 +288,7 @@ def test_the_naive_variance_of_k_folds_is_caught():
     def rejects(protocol, inflation, seed):
         evidence = protocol(Stream(0.0, seed), MeanDifference(), criteria.Advantage(), Claim(GDP(), 1.0))
         samples = [(np.sort(absent), np.sort(present)) for absent, present in calibrated(evidence, GDP())]
-        return curve._studentised(samples, inflation, np.zeros(1))[0] > critical
+        return curve.studentised(samples, inflation, np.zeros(1))[0] > critical
 
     kfold, progressive = Crossfit(trials=600, order="kfold", inner=2), Crossfit(trials=600, inner=2)
     found = {"naive": [], "doubled": [], "progressive": []}
@@ -348,10 +341,10 @@ def test_rows_depend_neither_on_the_order_nor_on_the_backend():
 
 def test_a_whole_pipeline_and_a_stopped_one():
     size = Size(counts=1, scores=3, solved=1)
-    found = {task.name: task.play(np.random.default_rng(0), size) for task in coverage._pipelines()}
+    found = {task.name: task.play(np.random.default_rng(0), size) for task in bench.pipelines()}
     assert {row.estimator for row in found["holdout"]} >= {"clopper_pearson", "joint_bayes", "curve", "dkw"}
     assert [row.estimator for row in found["crossfit kfold"]] == ["curve"]
-    assert [row.estimator for row in found["sequential"]] == ["betting"]
+    assert [row.estimator for row in found["sequential"]] == ["betting"] * 2
 
 
 def test_rows_that_know_nothing_know_nothing():
@@ -374,7 +367,7 @@ def row(**changes):
 @pytest.fixture
 def table(monkeypatch):
     def use(*rows):
-        monkeypatch.setattr(coverage, "read", lambda: tuple(rows))
+        monkeypatch.setattr(shipped, "read", lambda: tuple(rows))
 
     return use
 
@@ -417,7 +410,7 @@ def test_rare_errors_of_a_whole_curve_are_those_in_its_middle(table):
     table(row(estimator="curve", kind="asymptotic"), row(estimator="curve", kind="asymptotic", errors=3.0))
     steep = Bound("curve", GDP(), 5.0, 0.1, "asymptotic")
     assert "worst of 1" in look_up(steep, COUNTS)
-    assert coverage._few(steep, COUNTS) and not coverage._few(dataclasses.replace(steep, lower=0.5), COUNTS)
+    assert shipped.expects_few(steep, COUNTS) and not shipped.expects_few(dataclasses.replace(steep, lower=0.5), COUNTS)
 
 
 def test_nothing_is_said_where_nothing_comparable_was_measured(table):
@@ -448,7 +441,7 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
     assert [each.verdict for each in judge(rows)] == [each.verdict for each in rows]
     counted = {"clopper_pearson", "joint_bayes"}
     for each in rows:
-        whole = each.law in (coverage.UNKNOWING, coverage.LIKELIHOOD)
+        whole = each.law in (UNKNOWING, LIKELIHOOD)
         assert each.audits >= (20_000 if each.estimator in counted and not whole else 4_000)
     best = [r.efficiency for r in rows if r.estimator == "curve" and r.law == "gaussian" and r.absent >= 2000
             and r.absent == r.present and r.parameter in (0.4548, 1.0, 2.0, 3.0)]  # fmt: skip
@@ -464,18 +457,18 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
 )
 def test_wrong_words_are_one_line(words):
     with pytest.raises(AuditError, match=r"^coverage: [^\n]+$"):
-        coverage.main(words)
+        bench.main(words)
 
 
 def test_the_command_writes_the_table_and_says_the_worst(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(coverage, "tasks", lambda *_: [Points(GDP(), 0.5, 60, 60, (0.3,)), Scored(Shift(0.5), 60, 60)])
-    monkeypatch.setattr(coverage, "QUICK", Size(counts=200, scores=4, solved=2))
+    monkeypatch.setattr(bench, "tasks", lambda *_: [Points(GDP(), 0.5, 60, 60, (0.3,)), Scored(Shift(0.5), 60, 60)])
+    monkeypatch.setattr(bench, "QUICK", Size(counts=200, scores=4, solved=2))
     out = tmp_path / "table.csv"
-    assert coverage.main(["--quick", "--workers", "1", "--out", str(out), "--seed", "1"]) == 0
+    assert bench.main(["--quick", "--workers", "1", "--out", str(out), "--seed", "1"]) == 0
     said = capsys.readouterr().out
-    assert "clopper_pearson" in said and "worst rate" in said and "7 cells" in said
-    assert len(read(out)) == 7
+    assert "clopper_pearson" in said and "worst rate" in said and "8 cells" in said
+    assert len(read(out)) == 8
 
 
 def test_the_command_fails_where_a_bound_exceeds(tmp_path, monkeypatch):
@@ -483,8 +476,8 @@ def test_the_command_fails_where_a_bound_exceeds(tmp_path, monkeypatch):
         def play(self, rng, size):
             return [row(exceeded=15_000)]
 
-    monkeypatch.setattr(coverage, "tasks", lambda *_: [Broken()])
-    assert coverage.main(["--workers", "1", "--out", str(tmp_path / "table.csv")]) == 1
+    monkeypatch.setattr(bench, "tasks", lambda *_: [Broken()])
+    assert bench.main(["--workers", "1", "--out", str(tmp_path / "table.csv")]) == 1
 
 
 def test_parameters_of_the_notions_are_comparable():

@@ -10,10 +10,12 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Bound, Claim, Counts, Power, Refused
 from audit.criteria import Advantage, Fixed
 from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.curve import Curve
 from audit.estimators.joint_bayes import JointBayes
 from audit.experiment import Plan, audit, bound_all, family_wise, foresee, judge, references, target_mu
 from audit.features import WhiteBox
 from audit.game import Serial
+from audit.mechanisms.gaussian import Gaussian
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
 from audit.protocols import Crossfit, Holdout, Sequential
 from audit.tracking import metrics, split_finite
@@ -46,6 +48,13 @@ def plan(tmp_path, mechanism, trials=4000, seed=0):
         seed=seed,
         root=tmp_path,
     )
+
+
+def test_the_exact_curve_of_the_pair_is_there_where_the_mechanism_knows_it(tmp_path):
+    assert audit(plan(tmp_path, Toy())).exact is None
+    alpha, beta = audit(plan(tmp_path, Gaussian(eps=1, delta=0.01))).exact
+    assert alpha[0] == 0 and alpha[-1] == 1
+    assert np.allclose(beta, GDP().beta(alpha, 0.45478089545), atol=1e-9)
 
 
 def test_an_honest_mechanism_is_tight(tmp_path):
@@ -141,6 +150,14 @@ def test_the_best_of_several_audits_pays_for_having_been_chosen(tmp_path):
     assert bound.significance == pytest.approx(0.1 / 3) and bound.lower < alone.lower
     assert bound.lower == max(ClopperPearson(significance=0.1 / 3)(r.evidence, GDP()).lower for _, r in audits)
     assert family_wise(audits[:1]) is None
+
+
+def test_folds_share_an_error_probability_by_bounds_that_are_finite_sample_too(tmp_path):
+    planned = dataclasses.replace(
+        plan(tmp_path, Toy()), protocol=Crossfit(trials=4000), estimators=(Curve(significance=0.1),)
+    )
+    _, bound = family_wise([(planned, audit(planned))] * 2)
+    assert (bound.kind, bound.estimator, bound.significance) == ("finite-sample", "betting", 0.05)
 
 
 def test_the_best_of_sixty_null_audits_accuses_too_often_unless_it_pays():

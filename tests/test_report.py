@@ -151,11 +151,39 @@ def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is
         assert words in told
 
 
+def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> None:
+    alpha, low, high = report.band(result)
+    assert np.all(low <= high) and np.mean(high - low) < 0.2
+    curve = [
+        float(np.min(beta[measured <= a]))
+        for measured, beta in [report.tradeoff(result.evidence.folds[0].test)]
+        for a in alpha
+    ]
+    assert np.all(low <= curve) and np.all(curve <= high)
+    (drawn,) = [c for c in report.tradeoff_figure(result).axes[0].collections if c.get_alpha() == report.BAND]
+    reach = drawn.get_paths()[0].get_extents()
+    assert reach.x0 == 0 and reach.x1 == 1
+    header, rows = report._curve_points(result)
+    assert header[2:4] == ["β band, low", "β band, high"] and all(
+        float(r[2]) <= float(r[1]) <= float(r[3]) for r in rows
+    )
+
+
+def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> None:
+    alpha = np.linspace(0, 1, 101)
+    known = dataclasses.replace(result, exact=(alpha, np.asarray(GDP().beta(alpha, 0.4))))
+    told = " ".join(text.get_text() for text in report.tradeoff_figure(known).axes[0].texts)
+    assert "exact curve of this pair" in told and not touching(report.tradeoff_figure(known))
+    assert dict(report.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
+    assert "exact" not in dict(report.facts(result)) and "β exact" in report._curve_points(known)[0]
+
+
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
     together = dataclasses.replace(result, evidence=Evidence((dataclasses.replace(fold, test=repeated),)))
     assert not [p for p in report.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
+    assert report.band(together) is None and "band" not in "".join(report._curve_points(together)[0])
 
 
 def test_no_two_labels_of_the_tradeoff_figure_touch(result: Result) -> None:
@@ -501,3 +529,17 @@ def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -
         "0",
         "1",
     }
+
+
+def test_reconstruction_is_drawn_over_what_is_predicted(tmp_path: Path) -> None:
+    points = [(30.0, 0.6, 0.01), (10.0, 0.77, 0.02)]
+    figure = report.reconstruction_figure("bits", points, lambda sd: 1 / sd)
+    (ax,) = figure.axes
+    line = next(line for line in ax.lines if str(line.get_label()).startswith("predicted"))
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), 1 / np.asarray(line.get_xdata()))
+    (bars,) = ax.containers
+    assert list(bars[0].get_xdata()) == [10, 30] and list(bars[0].get_ydata()) == [0.77, 0.6]
+    for name in ("a.svg", "b.svg", "c.png"):
+        report.save_reconstruction("bits", points, lambda sd: 1 / sd, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")

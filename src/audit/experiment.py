@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+import numpy as np
+from scipy.special import ndtr
+
 from audit import privacy
 from audit.core import (
+    Array,
     Attack,
     Attacker,
     AuditError,
@@ -35,7 +39,7 @@ from audit.core import (
     Verdict,
     relation,
 )
-from audit.coverage import look_up
+from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
 from audit.estimators.curve import progressive
 from audit.estimators.power import detectable, efficiency, trials_needed
@@ -123,7 +127,8 @@ class Plan:
         if claimed != played:
             raise AuditError(
                 f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
-                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary"
+                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary,"
+                " or leave canary= out where the mechanism brings its own"
             )
 
 
@@ -164,6 +169,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
         notes=told,
+        exact=exact_curve(plan.mechanism, plan.challenge),
     )
 
 
@@ -187,6 +193,15 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if isinstance(plan.mechanism, Noted):
         return plan.mechanism.notes(plan.challenge.data([True]))
     return ()
+
+
+def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Array] | None:
+    """The tradeoff curve of a pair, (alpha, beta) from 0 to 1, where the mechanism knows it."""
+    tradeoff = getattr(mechanism, "tradeoff", None)
+    if tradeoff is None:
+        return None
+    alpha = np.concatenate([[0.0], ndtr(np.linspace(-7, 7, 281)), [1.0]])
+    return alpha, np.asarray(tradeoff(alpha, challenge.data([False]), challenge.data([True])))
 
 
 def bound_all(
@@ -248,8 +263,7 @@ def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] |
     with probability 1 − significance (Bonferroni, the first step of Holm's), the largest one too.
 
     Args:
-        audits: what was planned and found; the accusing estimator is taken where the evidence allows it, else the one
-            behind mu_emp.
+        audits: what was planned and found; the bounds are those of `accuse`, at the shared significance.
 
     Returns:
         The audit and its bound; None where there are fewer than two.
@@ -261,13 +275,9 @@ def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] |
 
 
 def _shared(plan: Plan, evidence: Evidence, audits: int) -> Bound:
-    """One audit's bound on μ with its share of the error probability."""
-    first = plan.estimators[0]
-    share = first.significance / audits
-    try:
-        return with_significance(plan.accusing, share)(evidence, GDP())
-    except Refused:
-        return with_significance(first, share)(evidence, GDP())
+    """One audit's finite-sample bound on μ with its share of the error probability."""
+    share = plan.estimators[0].significance / audits
+    return accuse(with_significance(plan.accusing, share), evidence, GDP())
 
 
 def with_significance(estimate: Estimator, significance: float) -> Estimator:

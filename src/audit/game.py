@@ -160,7 +160,6 @@ def fingerprint(game: Game) -> dict[str, Any]:
     Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
     """
     pair = [game.challenge.data([bit]) for bit in (False, True)]
-    used = [type(thing).__module__ for thing in (game.mechanism, game.features)]
     files = getattr(game.mechanism, "programs", ())
     about = {
         "mechanism": _describe(game.mechanism),
@@ -168,7 +167,7 @@ def fingerprint(game: Game) -> dict[str, Any]:
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources([*used, __name__, *getattr(game.mechanism, "modules", ())]),
+        "source": sources([*sorted(_modules(game.mechanism) | _modules(game.features)), __name__]),
     }
     return about | ({"programs": {str(path): _contents(path) for path in files}} if files else {})
 
@@ -182,10 +181,31 @@ def _contents(path: Path) -> str:
 
 
 def _describe(thing: Any) -> list[Any]:
-    fields = (
-        dataclasses.asdict(thing) if dataclasses.is_dataclass(thing) and not isinstance(thing, type) else repr(thing)
-    )
+    """Class, block and fields, down to the parts of a mechanism that is made of others."""
+    fields = {name: _inside(value) for name, value in _fields(thing).items()} if _is_record(thing) else repr(thing)
     return [f"{type(thing).__module__}.{type(thing).__qualname__}", getattr(thing, "block", None), fields]
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_inside(item) for item in value]
+    return _describe(value) if _is_record(value) else value
+
+
+def _modules(thing: Any) -> set[str]:
+    """Where the classes of a thing and of its parts are written, and what other code they name."""
+    parts = thing if isinstance(thing, list | tuple) else _fields(thing).values() if _is_record(thing) else ()
+    own = set() if isinstance(thing, list | tuple) else {type(thing).__module__, *getattr(thing, "modules", ())}
+    nested = (part for part in parts if isinstance(part, list | tuple) or _is_record(part))
+    return own.union(*(_modules(part) for part in nested))
+
+
+def _is_record(thing: Any) -> bool:
+    return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
 def _digest(data: Any) -> str:

@@ -10,7 +10,7 @@ import csv
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Fold, Power, Result, Scores, relation
+from audit.core import Array, Bound, Fold, Power, Refused, Result, Scores, relation
 from audit.criteria import sweep, upper_rate
+from audit.estimators.dkw import DKW
 from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
 
 if TYPE_CHECKING:
@@ -217,6 +218,9 @@ def tradeoff_figure(result: Result) -> Figure:
     ax.set_xlabel("α: false positive rate (absent called present)")
     ax.set_ylabel("β: false negative rate (present called absent)")
     _forbidden(ax, result)
+    around = band(result)
+    if around is not None:
+        ax.fill_between(*around, color=INK["measured"], alpha=BAND, lw=0)
     ax.plot([0, 1], [1, 0], color=INK["muted"], lw=1)
     ends = np.array([0.0, 1.0])
     told: list[tuple[str, str, Array, Array]] = [("random guessing", "muted", ends, 1 - ends)]
@@ -224,13 +228,32 @@ def tradeoff_figure(result: Result) -> Figure:
         alpha, beta = frontier.curve()
         ax.plot(alpha, beta, color=INK[frontier.role], lw=1.5, ls=(0, frontier.dash) if frontier.dash else "-")
         told.append((frontier.label, frontier.role, alpha, beta))
+    if result.exact is not None:
+        ax.plot(*result.exact, color=INK["ink"], lw=1.5, ls=(0, (1.0, 1.5)))
+        told.append(("exact curve of this pair", "ink", *result.exact))
     for fold in result.evidence.folds:
         alpha, beta = tradeoff(fold.test)
         ax.plot(alpha, beta, color=INK["measured"], lw=2)
-    told.append(("measured on test trials", "measured", alpha, beta))
+    sure = f", in a {percent(1 - result.bounds[0].significance)} band" if around is not None else ""
+    told.append((f"measured on test trials{sure}", "measured", alpha, beta))
     _fan_of_labels(ax, told)
     _operating_point(ax, result, 0.96 - 0.06 * len(told))
     return figure
+
+
+BAND = 0.22
+"""Opacity of the band around the measured curve."""
+
+
+def band(result: Result) -> tuple[Array, Array, Array] | None:
+    """Between which (alpha, lower, upper) the attack's true curve lies everywhere at once, with 1 − significance.
+
+    None where the test trials are not independent or of one class only.
+    """
+    try:
+        return DKW(significance=result.bounds[0].significance).band(result.evidence)
+    except Refused:
+        return None
 
 
 def _forbidden(ax: Axes, result: Result) -> None:
@@ -561,10 +584,21 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("mu_hat", number(result.mu_hat)),
         ("implied mu", number(result.mu_implied)),
         ("direct mu", number(result.mu_direct)),
+        *_exact_facts(result),
         ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
         ("efficiency", _efficiency_words(result)),
         ("power", _power_words(result)),
     ]
+
+
+def _exact_facts(result: Result) -> list[tuple[str, str]]:
+    """What endless trials would show on this pair, where that is known."""
+    if result.exact is None:
+        return []
+    claimed = result.claims[0].notion
+    most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
+    told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
+    return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -751,9 +785,10 @@ def _part(figure: Figure, name: str, alt: str, points: Points | None) -> dict[st
 def _tradeoff_alt(result: Result) -> str:
     counts = result.evidence.counts
     told = "; ".join(frontier.label for frontier in frontiers(result))
+    around = "" if band(result) is None else " in a band that holds the attack's true curve everywhere at once"
     return (
-        f"The tradeoff between the two error rates, measured on the test trials, over random guessing and the curves"
-        f" below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
+        f"The tradeoff between the two error rates, measured on the test trials{around}, over random guessing and the"
+        f" curves below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
         f" threshold fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson"
         f" place the true rates, and their bound is read from its upper right corner."
     )
@@ -770,6 +805,13 @@ def _curve_points(result: Result) -> Points:
     alpha, beta = tradeoff(result.evidence.folds[0].test)
     grid = np.array([0.01, 0.05, *np.arange(1, 10) / 10])
     columns = {"measured": [float(np.min(beta[alpha <= a])) for a in grid]}
+    around = band(result)
+    if around is not None:
+        _, low, high = around
+        places = np.searchsorted(around[0], grid)
+        columns |= {"band, low": list(low[places]), "band, high": list(high[places])}
+    if result.exact is not None:
+        columns["exact"] = list(np.interp(grid, *result.exact))
     columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
     rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
     return ["α (fpr)", *(f"β {name}" for name in columns)], rows
@@ -880,3 +922,38 @@ def _csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> No
 def _png(figure: Figure | None, path: Path) -> None:
     if figure is not None:
         figure.savefig(path, dpi=160)
+
+
+# --- audit reconstruct ------------------------------------------------------------------------------------------------
+
+
+def reconstruction_figure(
+    title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array]
+) -> Figure:
+    """Share of bits recovered against the noise, with two standard errors, over the predicted share.
+
+    Args:
+        title: what was attacked.
+        points: (sd, share, standard error), one a strength of the noise.
+        curve: sd → predicted share.
+    """
+    sd, share, error = np.array(sorted(points)).T
+    grid = np.geomspace(sd[0] / 2, sd[-1] * 2, 200)
+    figure = _figure(title, FRAME, 4.4)
+    (ax,) = _axes(figure, 1)
+    ax.plot(grid, curve(grid), color=INK["implied"], lw=1.5, label="predicted: Φ(√(m − n)/(4·sd))")
+    ax.errorbar(sd, share, yerr=2 * error, fmt="o", color=INK["measured"], capsize=3, label="recovered, ± 2 s.e.")
+    ax.axhline(0.5, color=INK["muted"], lw=1, ls=(0, (4, 3)), label="a coin")
+    ax.set(xscale="log", xlabel="standard deviation of the noise", ylabel="share of bits recovered", ylim=(0.45, 1.02))
+    ax.set_xticks(sd, [f"{value:.3g}" for value in sd])
+    ax.minorticks_off()
+    ax.legend(frameon=False, labelcolor=INK["ink"])
+    return figure
+
+
+def save_reconstruction(
+    title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array], path: Path
+) -> None:
+    """Write that figure; an .svg holds its letters as outlines, so that either file needs nothing beside it."""
+    undated = {"Date": None} if path.suffix == ".svg" else None
+    reconstruction_figure(title, points, curve).savefig(path, dpi=160, metadata=undated)

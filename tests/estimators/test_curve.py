@@ -246,7 +246,7 @@ def null_refuted(ordered, inflation, repetitions=600):
     for _ in range(repetitions):
         folds = unstable(rng, 5, 80, 60, ordered)
         samples = [tuple(map(np.sort, sample)) for sample in curve.calibrated(Evidence(folds), GDP())]
-        said += curve._studentised(samples, inflation, np.zeros(1))[0] > -ndtri(0.1)
+        said += curve.studentised(samples, inflation, np.zeros(1))[0] > -ndtri(0.1)
     return said / repetitions
 
 

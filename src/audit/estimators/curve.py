@@ -73,7 +73,7 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
     usable = [(np.sort(absent), np.sort(present)) for absent, present in samples if min(len(absent), len(present)) > 1]
     if not usable:
         return 0.0
-    statistic = functools.partial(_studentised, usable, inflation)
+    statistic = functools.partial(studentised, usable, inflation)
     spread = math.sqrt(sum(1 / sum(len(sample[side]) for sample in usable) for side in (0, 1)))
     critical = -float(ndtri(significance))
     coarse = float(np.clip(spread / 4, 0.005, 0.05))
@@ -95,7 +95,7 @@ def _last_refuted(statistic: Callable[[Array], Array], critical: float, start: f
 CHUNK, LARGEST = 32, 30.0
 
 
-def _studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array:
+def studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array:
     """S/se at each μ (m,); folds weigh by their trials."""
     share = np.array([1 / (1 / len(absent) + 1 / len(present)) for absent, present in samples])
     share /= share.sum()

@@ -44,7 +44,7 @@ class CurveBetting:
         if not progressive(evidence.folds):
             raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
         samples = calibrated(evidence, notion)
-        lower = betting_bound(samples, self.significance, self._sure(evidence))
+        lower = betting_bound(samples, self.significance, self.sure(evidence))
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
@@ -55,7 +55,7 @@ class CurveBetting:
         absent, present = (rng.permutation(ndtri((np.arange(n) + 0.5) / n)) for n in (n_absent, n_present))
         return betting_bound([(absent, present + parameter)], self.significance, 0.7 * parameter)
 
-    def _sure(self, evidence: Evidence) -> float:
+    def sure(self, evidence: Evidence) -> float:
         """A μ that the first fold's selection scores leave no doubt about, from which on the scan is fine."""
         selection = evidence.folds[0].selection
         assert selection is not None
@@ -84,15 +84,15 @@ def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 
     usable = [sample for sample in samples if min(map(len, sample))]
     rounds = sum(min(map(len, sample)) for sample in usable)
     last = 0.0
-    for grid in _grid(sure, math.sqrt(2 / rounds)) if rounds else ():
-        stands = np.flatnonzero(~_refuted(usable, grid, significance))
+    for grid in candidates(sure, math.sqrt(2 / rounds)) if rounds else ():
+        stands = np.flatnonzero(~refuted(usable, grid, significance))
         if len(stands):
             return float(grid[stands[0] - 1]) if stands[0] else last
         last = float(grid[-1])
     return last
 
 
-def _grid(sure: float, spread: float) -> Iterator[Array]:
+def candidates(sure: float, spread: float) -> Iterator[Array]:
     """Ascending μ from 0 on in chunks: steps of ``spread`` up to ``sure``, and of a twelfth of it beyond."""
     coarse = np.arange(0, sure, spread)
     yield from (coarse[first : first + CHUNK] for first in range(0, len(coarse), CHUNK))
@@ -111,7 +111,7 @@ ROUNDS_BEFORE = 25
 """How many rounds of ideal scores the running variance begins with."""
 
 
-def _refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
+def refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
     """(m,) whether the gambler's wealth against each μ reaches 1/significance.
 
     His stake hedges the option that pays 1/significance if all gains, were they normal, add up to more than their

@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincc, betainccinv, betaincinv, expit, ndtri
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
+from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
 from audit.privacy import STRICT, Notion
 
@@ -68,8 +69,9 @@ class JointBayes:
         fold = evidence.folds[0]
         if fold.selection is None:
             raise Refused("joint Bayes over-claims at a kink, and there are no selection trials to choose a side on")
-        seen = fold.selection.count(fold.threshold)
-        return max(pieces, key=lambda piece: self.lower(seen, piece))
+        seen, share = fold.selection.count(fold.threshold), self.significance / 2
+        fpr, fnr = upper_rate(seen.fp, seen.tn, share), upper_rate(seen.fn, seen.tp, share)
+        return max(pieces, key=lambda piece: float(piece.parameter(fpr, fnr)))
 
 
 def joint_bayes(counts: Counts, notion: Notion, significance: float = 0.1, prior: Prior = "jeffreys") -> float:
@@ -114,7 +116,8 @@ def posterior(counts: Counts, notion: Notion, prior: Prior = "jeffreys") -> Call
         prior: of each rate.
 
     Returns:
-        An increasing function, good to about 1e-9 (to 1e-6 where a kink is near an end of the posterior).
+        An increasing function, good to about 1e-9; to 1e-5 for zCDP with ten trials, or a kink near an end of the
+        posterior.
 
     >>> from audit.privacy import GDP
     >>> round(posterior(Counts(fp=949, tn=1051, fn=743, tp=1257), GDP())(0.340501), 5)
