@@ -9,7 +9,8 @@ from audit import cli
 from audit.core import Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
-OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
+PATHS = [path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/**/*.yaml")]
+OPTIONS = sorted(f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS)
 SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
 NEEDS = {
     "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],

@@ -25,7 +25,10 @@ PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info",
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status: 0, 2 for what a person can mend, 130 after Ctrl-C."""
+    """Run one command; return its exit status.
+
+    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
     if os.getcwd() not in sys.path:
@@ -384,7 +387,8 @@ def explain(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, MissingConfigException):
         group, _, option = str(error.missing_cfg_file).rpartition("/")
-        options = [str(o) for o in error.options or ()]
+        inner = sorted(path.stem for path in (folder("conf") / group).glob("*.yaml")) if "/" in group else []
+        options = inner or [str(o) for o in error.options or ()]  # hydra lists those of the outermost group
         return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"

@@ -588,6 +588,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
         ("efficiency", _efficiency_words(result)),
         ("power", _power_words(result)),
+        *_control_facts(result),
     ]
 
 
@@ -599,6 +600,15 @@ def _exact_facts(result: Result) -> list[tuple[str, str]]:
     most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
     told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
     return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
+
+
+def _control_facts(result: Result) -> list[tuple[str, str]]:
+    """Of a control: what must be found, and where such a bug was seen."""
+    control = control_of(result)
+    truth = control.get("truth")
+    known = "" if truth is None else f"; {result.claims[0].notion.symbol} is {number(float(truth), 3)} in truth"
+    told = {"expected verdict": control.get("expected"), "seen": control.get("seen")}
+    return [(name, f"{value}{known if name != 'seen' else ''}") for name, value in told.items() if value]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -655,7 +665,10 @@ def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[s
     """Header and rows of a sweep's table, as strings.
 
     A configuration may say what others found, ``published: {mu_emp: …, corrected: …}``: it stands beside our figures.
+    Where all audits are controls, the columns are `CONTROLS`.
     """
+    if are_controls(results):
+        return CONTROLS, control_rows(results)
     theirs = [dict(result.config.get("published") or {}) for result in results]
     given = [name for key, name in PUBLISHED.items() if any(found.get(key) is not None for found in theirs)]
     names = distinct([result.name for result in results])
@@ -675,11 +688,16 @@ def _given(value: Any) -> str:
 
 
 def sweep_table(results: Sequence[Result]) -> RenderableType:
-    """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page."""
+    """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page.
+
+    Where each audit is a control, of a mechanism whose verdict is known beforehand, what was found stands beside that.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
+    if are_controls(results):
+        return _controls_table(results)
     header, rows = sweep_rows(results)
     kept = [place for place, name in enumerate(header) if name not in ("implied mu", "direct mu", "verdict")]
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
@@ -689,6 +707,77 @@ def sweep_table(results: Sequence[Result]) -> RenderableType:
     shown.add_column(header[-1], no_wrap=True)
     for row in rows:
         shown.add_row(*(Text(row[place]) for place in kept), Text(row[-1], style=COLOURS[row[-1]]))
+    return shown
+
+
+# --- controls: mechanisms of which it is known whether they keep their claim ------------------------------------------
+
+CONTROLS = ("control", "claim", "truth", "found", "verdict", "expected", "trials")
+
+
+def control_of(result: Result) -> dict[str, Any]:
+    """What a configuration says should be found: ``control: {expected: violation, truth: .inf, seen: "…"}``, else {}."""
+    return dict(result.config.get("control") or {})
+
+
+def are_controls(results: Sequence[Result]) -> bool:
+    """Whether of each audit it is known what it must say."""
+    return bool(results) and all(control_of(result) for result in results)
+
+
+def control_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Rows of the table of controls, see `CONTROLS`; *truth* and *found* are in the claim's notion.
+
+    *found* is the accusing lower bound; *truth* what the mechanism keeps on this pair, "kept" where it is the claim.
+    """
+    rows: list[tuple[str, ...]] = []
+    for result in results:
+        control, name = control_of(result), str(result.config.get("choices", {}).get("mechanism") or result.name)
+        truth = "kept" if control.get("truth") is None else number(float(control["truth"]), 3)
+        found = number(result.verdict.accusing.lower, 3)
+        told = (result.verdict.word, str(control.get("expected")), result.provenance.get("trials", "–"))
+        rows.append((name.rpartition("/")[2], str(result.claims[0]), truth, found, *told))  # its shelf is "expected"
+    return rows
+
+
+def gone_wrong(results: Sequence[Result]) -> tuple[list[str], list[str]]:
+    """Names of the controls that were missed, and of those that were accused falsely."""
+    missed: list[str] = []
+    accused: list[str] = []
+    for result, row in zip(results, control_rows(results), strict=True):
+        expected = control_of(result).get("expected") == "violation"
+        if (result.verdict.word == "violation") != expected:
+            (missed if expected else accused).append(row[0])
+    return missed, accused
+
+
+def control_words(results: Sequence[Result]) -> str:
+    """How many controls went wrong, in one sentence; "" where the results are no controls."""
+    if not are_controls(results):
+        return ""
+    broken = sum(control_of(result).get("expected") == "violation" for result in results)
+    missed, accused = (f"{len(names)}{_listed(names)}" for names in gone_wrong(results))
+    return f"Controls: {missed} of {broken} bugs missed, {accused} of {len(results) - broken} correct ones falsely accused."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _controls_table(results: Sequence[Result]) -> RichTable:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for place, name in enumerate(CONTROLS):
+        justify: Any = "right" if name in ("truth", "found", "trials") else "left"
+        shown.add_column(name, justify=justify, no_wrap=place > 0, overflow="fold")
+    wrong = {name for names in gone_wrong(results) for name in names}
+    for row in control_rows(results):
+        shown.add_row(
+            *row[:4], Text(row[4], style=COLOURS[row[4]]), *row[5:], style="bold" if row[0] in wrong else None
+        )
     return shown
 
 

@@ -68,7 +68,8 @@ class Session:
         results = [result for _, result in self.audits]
         page = None
         if results:
-            together = report.family_words(len(results), family_wise(self.audits))
+            family = report.family_words(len(results), family_wise(self.audits))
+            together = " ".join(filter(None, (report.control_words(results), family)))
             where, command = self._store.folder(parent), self._provenance["command"]
             page = report.save_sweep(results, where, self._sweep or "sweep", command, together)
         self._store.finish_sweep(parent, results, status)
@@ -81,8 +82,9 @@ class Session:
 
     @property
     def status(self) -> int:
-        """Exit status: 0, or 2 when an audit failed."""
-        return 2 if self.failures else 0
+        """Exit status: 0; 2 when an audit failed; 1 when one of a sweep's controls came out otherwise than it must."""
+        controls = [result for _, result in self.audits if self._parent is not None and report.control_of(result)]
+        return 2 if self.failures else int(any(report.gone_wrong(controls)))
 
     def job(self, plan: Plan) -> None:
         """One audit: played, logged, printed."""
