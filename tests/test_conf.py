@@ -10,7 +10,9 @@ from audit.core import Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
 PATHS = [path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/**/*.yaml")]
-OPTIONS = sorted(f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS)
+INSIDE = ("mechanism", "claim")  # the group of an option inside an option
+OPTIONS = sorted(f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS if path.parts[:2] != INSIDE)
+NESTED = sorted(f"{'/'.join(INSIDE)}={path.name}" for path in PATHS if path.parts[:2] == INSIDE)
 SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
 NEEDS = {
     "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
@@ -22,9 +24,6 @@ NEEDS = {
     "canary=one_move": ["mechanism=hierarchical_counts"],
     "canary=answers": ["mechanism=above_threshold"],
 }
-NESTED = sorted(
-    f"{path.parent.relative_to(ROOT)}={path.stem}" for path in ROOT.glob("*/*/*.yaml")
-)  # options inside an option
 
 
 PROGRAM = """
