@@ -21,7 +21,7 @@ from audit import cli, report
 from audit.core import Result
 from audit.experiment import Plan, audit
 
-CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed", "aim_fixed")
+CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")  # aim_fixed is mst_fixed by another name
 README = Path(__file__).parents[1] / "README.md"
 MARKS = "<!-- controls -->\n", "<!-- /controls -->"
 
@@ -37,21 +37,13 @@ def over_seeds(plan: Plan, seeds: int) -> list[Result]:
     return [audit(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
 
 
-def correct(name: str, root: Path) -> Plan:
-    """A correct control; aim_fixed is mst_fixed's twin."""
-    words = [f"mechanism=correct/{name}"]
-    if name == "aim_fixed":
-        words = ["mechanism=aim_fixed", "features=white_box", "attacker=likelihood_ratio", "criterion=claim_lower"]
-    (plan,) = plans(words, root)
-    return plan
-
-
 def accusations(names: Sequence[str], root: Path, seeds: int) -> None:
     """Table of false accusations."""
     print("| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|")
     everyone = 0
     for name in names:
-        results = over_seeds(correct(name, root), seeds)
+        (plan,) = plans([f"mechanism=correct/{name}"], root)
+        results = over_seeds(plan, seeds)
         accused = sum(result.verdict.word == "violation" for result in results)
         everyone += accused
         found = max(result.verdict.accusing.lower for result in results)
