@@ -210,7 +210,11 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=(parts["estimator"], *_other_estimators(plain, choices["estimator"])),
+        estimators=experiment.in_order(
+            parts["estimator"],
+            [*_other_estimators(plain, choices["estimator"])],
+            getattr(parts["mechanism"], "claims", ()),
+        ),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],

@@ -181,6 +181,15 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class Spending(Protocol):
+    """Releases of a mechanism that reports what it has spent after the fact."""
+
+    def spent(self) -> Array:
+        """(n,) the ε ≥ 0 that each run has reported; part of its output."""
+        ...
+
+
+@runtime_checkable
 class Mechanism(Protocol):
     """Frozen hyperparameters, what they promise, and a way to run many times at once.
 
