@@ -62,7 +62,7 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage}
+    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage, "verify": _verify}
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -79,6 +79,13 @@ def _coverage(words: Sequence[str]) -> int:
     from audit import coverage
 
     return coverage.main(words)
+
+
+def _verify(words: Sequence[str]) -> int:
+    """Compute what ex-post privacy rests on."""
+    from audit import verify
+
+    return verify.main(words)
 
 
 def _plan(words: Sequence[str]) -> int:
