@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -160,11 +161,10 @@ def laplace(order: float, seed: int) -> float:
 
 
 def above_threshold(order: float, eps: float) -> float:
-    """The largest E[W] of AboveThreshold over neighbouring values of four queries, exact; it reports `pure_to_renyi`."""
-    worst = 0.0
-    for code in range(3**4):
-        move = np.array([code // 3**k % 3 - 1 for k in range(4)], float)
-        q, p = (stopping_law(values, eps, 1.0) for values in (np.zeros(4), move))
+    """The largest E[W] of AboveThreshold over neighbouring values of three queries, exact; it reports `pure_to_renyi`."""
+    worst, q = 0.0, stopping_law(np.zeros(3), eps, 1.0)
+    for move in itertools.product((-1.0, 0.0, 1.0), repeat=3):
+        p = stopping_law(np.array(move), eps, 1.0)
         for one, other in ((p, q), (q, p)):
             worst = max(worst, float(np.sum(one**order * other ** (1 - order))))
     return worst * math.exp((1 - order) * pure_to_renyi(eps, order))

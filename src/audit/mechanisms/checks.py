@@ -126,7 +126,7 @@ def stopping_law(values: Array, eps: float, sensitivity: float, threshold: float
         threshold: before noise.
 
     >>> stopping_law(np.array([0.0, 0.0]), 1.0, 1.0).round(4).tolist()
-    [0.5, 0.2222, 0.2778]
+    [0.5, 0.2083, 0.2917]
     """
     outer, inner = 2 * sensitivity / eps, 4 * sensitivity / eps
     nodes, weights = np.polynomial.legendre.leggauss(16)
