@@ -285,11 +285,13 @@ def main(words: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser("audit verify", description=__doc__, exit_on_error=False)
     parser.add_argument("--seed", type=int, default=0, help="of the samples")
     try:
-        given = parser.parse_args(list(words))
-    except (argparse.ArgumentError, SystemExit) as error:
-        if isinstance(error, SystemExit) and not error.code:
-            return 0  # --help has been printed
-        raise AuditError("audit verify takes --seed and nothing else") from error
+        given, others = parser.parse_known_args(list(words))
+    except argparse.ArgumentError as error:
+        raise AuditError(f"audit verify: {error}") from error
+    except SystemExit:  # --help has been printed
+        return 0
+    if others:
+        raise AuditError(f"audit verify takes --seed and not {others[0]!r}")
     if given.seed < 0:
         raise AuditError(f"--seed={given.seed}: must be a whole number, 0 or more")
     found = list(findings(given.seed))
