@@ -134,7 +134,7 @@ def train_and_validate(where: str, report: Callable[[float, list[float]], float]
     rng, ladder, check, trials = np.random.default_rng(seed), np.array([0.2, 0.6, 1.2]), 0.3, 4000
     precision = precisions(ladder, order, 1.0)
     seen = sequence(np.array([order * (where != "validate")]), precision, trials, rng)[:, :, 0]
-    noise, moves = 1 / math.sqrt(precisions(check, order, 1.0)), np.where(seen > 0.5, 1.0, 0.25)  # of q to p, at most 1
+    noise, moves = 1 / math.sqrt(precisions(check, order, 1.0)), np.where(seen > 0.5, 1.0, 0.95)  # of q to p, at most 1
     tells = moves * (where != "train")
     noisy = rng.normal(size=seen.shape) * noise + order * tells
     stopped = first(noisy > 1.0)
