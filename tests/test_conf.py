@@ -7,8 +7,9 @@ from audit import cli
 from audit.core import Challenge, Mechanism
 
 ROOT = cli.folder("conf")
-OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
-SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
+OTHER = {*cli.LADDER_GROUPS}  # of the second primary configuration: tests/test_accuracy_first.py
+OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml") if path.parent.name not in OTHER)
+SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml") if path.stem != cli.LADDER)
 NEEDS = {"canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"]}
 
 

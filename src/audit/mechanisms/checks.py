@@ -27,6 +27,11 @@ class Looks(Protocol):
         """Rényi ε of what was asked so far, to be summed."""
         ...
 
+    @property
+    def shown(self) -> float | None:
+        """The last noisy value, where it is paid for."""
+        ...
+
 
 class Checker(Protocol):
     """How looks are made private."""
@@ -60,11 +65,13 @@ class GaussianLooks:
     threshold: float
     rng: np.random.Generator
     costs: list[float] = dataclasses.field(default_factory=list)
+    shown: float | None = None
 
     def passes(self, value: float) -> bool:
-        """See `Looks.passes`."""
+        """See `Looks.passes`; the noisy value is left in ``shown``, for everybody to see."""
         self.costs.append(self.eps)
-        return value + float(self.rng.normal(0.0, self.sigma)) >= self.threshold
+        self.shown = value + float(self.rng.normal(0.0, self.sigma))
+        return self.shown >= self.threshold
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -104,6 +111,7 @@ class AboveThresholdLooks:
     rng: np.random.Generator
     costs: list[float] = dataclasses.field(default_factory=list)
     over: bool = False
+    shown: None = None
 
     def passes(self, value: float) -> bool:
         """See `Looks.passes`."""
