@@ -454,6 +454,8 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
         return f"{group}: cannot make {node.get('_target_')} ({what}); check the name and its module"
     # Of a choice of types the deepest error is about the one that was meant.
     deepest = max(cause.errors(), key=lambda error: len(error["loc"]))
+    if not deepest["loc"]:  # what a class itself finds wrong with its values
+        return f"{group}: {deepest['msg'].removeprefix('Value error, ')}"
     key, *inner = deepest["loc"]
     place = "".join(f"[{part}]" for part in inner if isinstance(part, int))
     follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", str(written.get(str(key))))

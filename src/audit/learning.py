@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -100,7 +101,9 @@ def openml(name: str, version: int, cache: str | None) -> Any:
     from sklearn.datasets import fetch_openml
 
     try:
-        return fetch_openml(name, version=version, data_home=cache, as_frame=True).frame
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of every retry
+            return fetch_openml(name, version=version, data_home=cache, as_frame=True).frame
     except Exception as error:  # whatever a network does: URLError, timeouts, a damaged cache
         told = " ".join(str(error).split())[:120]
         raise AuditError(f"data set {name!r} cannot be fetched from OpenML ({told}); give task.data.path=…") from error

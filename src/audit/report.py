@@ -864,7 +864,7 @@ def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
     for run, name in zip(runs, distinct([run.name for run in runs]), strict=True):
         rows.append((name, "yes" if run.passed else "no", *_ladder_figures([run])))
         groups.setdefault(re.sub(r" ?seed=\d+", "", run.name), []).append(run)
-    for name, members in groups.items():
+    for members, name in zip(groups.values(), distinct(list(groups)), strict=True):
         if len(members) > 1:
             reached = sum(run.passed for run in members)
             rows.append((f"mean: {name}", f"{reached} of {len(members)}", *_ladder_figures(members)))
@@ -879,12 +879,13 @@ def _ladder_figures(runs: Sequence[LadderRun]) -> list[str]:
 
 
 def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
-    """A sweep of accuracy-first runs for the terminal: which spends less."""
+    """A sweep of accuracy-first runs for the terminal: which spends less; means only, where there are seeds."""
     from rich.table import Table as RichTable
 
-    table = RichTable(*LADDER_COLUMNS)
-    for row in ladder_rows(runs):
-        table.add_row(*row, style="bold" if row[0].startswith("mean: ") else "")
+    table, rows = RichTable(*LADDER_COLUMNS), ladder_rows(runs)
+    table.columns[0].overflow = "fold"
+    for row in [row for row in rows if row[0].startswith("mean: ")] or rows:
+        table.add_row(*row)
     return table
 
 

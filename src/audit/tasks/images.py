@@ -87,10 +87,7 @@ class ImagesWork:
         # James and Stein: what noise adds to a squared length is known, the rest is signal.
         length = np.maximum(np.sum(sums**2, axis=1, keepdims=True), 1e-12)
         layer = sums / each * np.maximum(1 - sums.shape[1] / (precision * length), 0.05)
-        validation, test = (
-            float(np.mean(_guess(layer, rows) == labels)) for rows, labels in (self.validating, self.testing)
-        )
-        return Model(validation, test, functools.partial(_write, layer))
+        return Model(_right(layer, self.validating), _right(layer, self.testing), functools.partial(_write, layer))
 
     def __str__(self) -> str:
         rows, labels = self.training
