@@ -854,7 +854,7 @@ def ladder_table(run: LadderRun) -> RenderableType:
     return Group(Text(run.name, style="bold"), facts, steps)
 
 
-LADDER_COLUMNS = ("run", "passed", "step", "spent ε (RDP)", "spent ε (approximate)", "fixed ε (RDP)", "test")
+LADDER_COLUMNS = ("run", "passed", "steps", "spent RDP ε", "approximate ε", "fixed RDP ε", "test")
 
 
 def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
@@ -883,7 +883,7 @@ def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
     from rich.table import Table as RichTable
 
     table, rows = RichTable(*LADDER_COLUMNS), ladder_rows(runs)
-    table.columns[0].overflow = "fold"
+    table.columns[0].min_width = 26
     for row in [row for row in rows if row[0].startswith("mean: ")] or rows:
         table.add_row(*row)
     return table
