@@ -803,19 +803,19 @@ def _render(kind: str, **values: Any) -> str:
 
 
 def ladder_figure(run: LadderRun) -> Figure:
-    """The path up the ladder: accuracy against what has been spent, and the accuracy that was asked for."""
+    """The path up the ladder: accuracy against the ε of training, what was asked for, and what was spent in the end."""
     figure = _figure(run.name, FRAME, 4.4)
     (ax,) = _axes(figure, 1)
-    spent = [rung.spent for rung in run.rungs]
     ax.axhline(run.threshold, color=INK["implied"], lw=1.5, ls=(0, (7, 2)))
     ax.annotate("asked for", (run.ladder[0], run.threshold), (2, 4), textcoords="offset points", color=INK["implied"])
-    ax.plot(spent, [rung.test for rung in run.rungs], "o-", color=INK["measured"], lw=2, label="test (for the reader)")
-    shown = [(rung.spent, rung.noisy) for rung in run.rungs if rung.noisy is not None]
+    test = [(rung.eps, rung.test) for rung in run.rungs]
+    ax.plot(*zip(*test, strict=True), "o-", color=INK["measured"], lw=2, label="test (for the reader)")
+    shown = [(rung.eps, rung.noisy) for rung in run.rungs if rung.noisy is not None]
     if shown:
         ax.plot(*zip(*shown, strict=True), "s--", color=INK["direct"], lw=1, label="noisy validation (private)")
-    ax.axvline(spent[-1], color=INK["muted"], lw=1)
-    ax.set(xscale="log", xlim=(0.8 * run.ladder[0], 1.25 * max(run.ladder[-1], spent[-1])))
-    ax.set(xlabel=f"spent: Rényi ε of order {run.order:g}", ylabel="accuracy")
+    ax.axvline(run.spent, color=INK["muted"], lw=1, label=f"spent, checks included: {run.spent:.3g}")
+    ax.set(xscale="log", xlim=(0.8 * run.ladder[0], 1.25 * max(run.ladder[-1], run.spent)))
+    ax.set(xlabel=f"training: Rényi ε of order {run.order:g}", ylabel="accuracy")
     ax.legend(frameon=False, labelcolor=INK["ink"], fontsize=10, loc="lower right")
     return figure
 
