@@ -277,7 +277,7 @@ class ExPostRDP:
 
     >>> notion = ExPostRDP(order=2.0, top=1.0)
     >>> round(notion.parameter(0.01, 0.5), 4), notion.label(0.0), notion.label(0.1)
-    (2.2289, '2-ex-post-RDP (ε ≤ 1)', '2-ex-post-RDP with ε reported 0.1 too low')
+    (2.2289, '2-ex-post-RDP', '2-ex-post-RDP with ε reported 0.1 too low')
     """
 
     order: Order
@@ -297,7 +297,7 @@ class ExPostRDP:
 
     def label(self, parameter: float) -> str:
         """See `Notion.label`."""
-        said = f" with ε reported {parameter:.4g} too low" if parameter > 0 else f" (ε ≤ {self.top:.4g})"
+        said = f" with ε reported {parameter:.4g} too low" if parameter > 0 else ""
         return f"{self.order:.4g}-ex-post-RDP" + said
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
