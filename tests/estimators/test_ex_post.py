@@ -136,6 +136,17 @@ def test_every_broken_twin_is_caught_from_outputs_alone(words, play):
     assert "too low" in result.verdict.reason
 
 
+BROKEN = sorted(path.stem for path in (cli.folder("conf") / "mechanism/broken").glob("brownian_*.yaml"))
+
+
+@pytest.mark.parametrize("option", BROKEN)
+def test_every_broken_twin_composes_and_claims_what_the_right_one_does(option, play):
+    _, (plan,) = cli.check([f"mechanism=broken/{option}"], many=False)
+    right = TrainAndCheck() if option.endswith("validation_only") else Brownian()
+    assert plan.mechanism.claims == right.claims and type(plan.mechanism) is not type(right)
+    assert len(BROKEN) == 4
+
+
 def test_other_audits_are_not_told_of_reports(play):
     result = play("mechanism=gaussian", "attacker=likelihood_ratio", "estimator=joint_bayes", "trials=400")
     assert "ex_post" not in result.refused and Claim(GDP(), 0.5) not in result.claims
