@@ -269,6 +269,15 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class Spending(Protocol):
+    """Releases of a mechanism that reports what it has spent after the fact."""
+
+    def spent(self) -> Array:
+        """(n,) the ε ≥ 0 that each run has reported; part of its output."""
+        ...
+
+
+@runtime_checkable
 class Mechanism(Protocol):
     """Frozen hyperparameters, what they promise, and a way to run many times at once.
 
@@ -683,3 +692,71 @@ class Result:
     provenance: dict[str, str]
     notes: tuple[str, ...] = ()
     exact: tuple[Array, Array] | None = None
+
+
+# --- what one accuracy-first run found ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    """One step up the ladder.
+
+    Args:
+        eps: Rényi ε of all training releases up to here.
+        checked: Rényi ε of all checks up to here.
+        spent: what would be reported if this were the last step.
+        noisy: the noisy accuracy, where the check may show one; the raw one stays inside.
+        passed: whether the check said yes.
+        test: accuracy on the test set: outside of the guarantee, for the reader of an experiment on public data.
+    """
+
+    eps: float
+    checked: float
+    spent: float
+    noisy: float | None
+    passed: bool
+    test: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LadderRun:
+    """Everything that one accuracy-first run found and spent: what tracking and report read.
+
+    Args:
+        name: readable.
+        config: the resolved configuration.
+        task: one sentence.
+        order: α that every ε is of, but those below.
+        delta: of the two conversions.
+        threshold: accuracy that was asked for.
+        ladder: every step's ε, those too that were not needed.
+        rungs: the steps that were taken; the last one's model is the output.
+        approximate, probabilistic: ex-post (ε, δ) of what was spent, in either sense.
+        fixed: (Rényi ε, approximate ε) of a run at the ladder's top, which is what must be paid where nobody looks.
+        provenance: commit, versions, seed.
+        seconds: wall clock.
+    """
+
+    name: str
+    config: dict[str, Any]
+    task: str
+    order: float
+    delta: float
+    threshold: float
+    ladder: tuple[float, ...]
+    rungs: tuple[Rung, ...]
+    approximate: float
+    probabilistic: float
+    fixed: tuple[float, float]
+    provenance: dict[str, str]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the accuracy was reached; if not, everything is charged all the same."""
+        return self.rungs[-1].passed
+
+    @property
+    def spent(self) -> float:
+        """Ex-post Rényi ε."""
+        return self.rungs[-1].spent

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from audit import privacy
+from audit.accountants import ExPostRDP
 from audit.core import (
     Array,
     Attack,
@@ -41,7 +42,9 @@ from audit.core import (
 )
 from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
+from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import progressive
+from audit.estimators.ex_post import ExPost
 from audit.estimators.power import detectable, efficiency, trials_needed
 from audit.game import Backend, Features, Game, Played, Stored, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
@@ -231,6 +234,19 @@ def bound_all(
     return tuple(measured(bound, evidence) for bound in bounds), refused
 
 
+def in_order(chosen: Estimator, others: Sequence[Estimator], claims: tuple[Claim, ...]) -> tuple[Estimator, ...]:
+    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ.
+
+    Of the others, one that reads reports is left out where no claim is about any.
+    """
+    if not any(isinstance(claim.notion, ExPostRDP) for claim in claims):
+        others = [other for other in others if not isinstance(other, ExPost)]
+    if not isinstance(chosen, ExPost):
+        return (chosen, *others)
+    behind = ClopperPearson(significance=chosen.significance)
+    return (behind, chosen, *(other for other in others if other.name != behind.name))
+
+
 def _instead(evidence: Evidence) -> str:
     if evidence.stopped:
         return "; use estimator=betting, which may stop at any time"
@@ -246,8 +262,10 @@ def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
     Otherwise betting at the same significance where folds follow each other, and else the last fold alone: one attack,
-    and as many trials as were planned.
+    and as many trials as were planned. Whether reports of spent privacy are true, `ExPost` alone can tell.
     """
+    if isinstance(notion, ExPostRDP):
+        estimate = ExPost(significance=estimate.significance)
     try:
         return estimate(evidence, notion)
     except Refused:

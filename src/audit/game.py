@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Spending, Trials
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ log = logging.getLogger(__name__)
 Features = Callable[[Releases, Challenge], Columns]
 Watch = Callable[[int], None]
 Play = Callable[[int], Trials]
+Side = tuple[Columns, Array | None, Array | None]
 
 
 # --- one block ------------------------------------------------------------------------------------------------
@@ -62,25 +63,27 @@ class Game:
         """
         pair = (self.challenge.data([False]), self.challenge.data([True]))
         sides = [self._safely(block, bit, pair) for bit in (False, True)]
-        names = [columns.names for columns, _ in sides]
+        names = [columns.names for columns, _, _ in sides]
         if names[0] != names[1]:
             raise AuditError(
                 f"{self._where(block, 0)}: the columns differ between the two data sets ({_difference(*names)}); they"
                 " would tell all: count that as an event with features=events"
             )
-        ratios = [ratio for _, ratio in sides if ratio is not None]
+        ratios = [ratio for _, ratio, _ in sides if ratio is not None]
+        spent = [eps for _, _, eps in sides if eps is not None]
         first = block * self.mechanism.block
         index = np.arange(first, first + self.mechanism.block)
         return Trials(
             columns=names[0],
-            rows=_interleave([columns.values for columns, _ in sides]),
+            rows=_interleave([columns.values for columns, _, _ in sides]),
             bits=index % 2 == 1,
             index=index,
             run=index,
+            spent=_interleave(spent) if len(spent) == 2 else None,
             log_ratio=_interleave(ratios) if len(ratios) == 2 else None,
         )
 
-    def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
+    def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         """One side, with whatever goes wrong in it said of its trial: a mechanism may be anybody's code."""
         try:
             return self._side(block, bit, pair)
@@ -94,13 +97,18 @@ class Game:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise AuditError(f"{self._where(block, int(bit))}: {what}; mend the mechanism or the features") from error
 
-    def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
+    def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         half = self.mechanism.block // 2
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
         self._check(columns, half, block, bit)
-        return columns, releases.log_ratio(*pair)
+        spent = releases.spent() if isinstance(releases, Spending) else None
+        if spent is not None and not (np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))):
+            raise AuditError(
+                f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
+            )
+        return columns, releases.log_ratio(*pair), spent
 
     def _check(self, columns: Columns, trials: int, block: int, bit: bool) -> None:
         values = np.asarray(columns.values)
