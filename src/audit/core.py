@@ -269,7 +269,7 @@ class Releases(Protocol):
 
 
 @runtime_checkable
-class Spending(Protocol):
+class Reporting(Protocol):
     """Releases of a mechanism that reports what it has spent after the fact."""
 
     def spent(self) -> Array:

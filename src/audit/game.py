@@ -32,7 +32,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Spending, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Reporting, Trials
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Game:
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
         self._check(columns, half, block, bit)
-        spent = releases.spent() if isinstance(releases, Spending) else None
+        spent = releases.spent() if isinstance(releases, Reporting) else None
         if spent is not None and not (np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))):
             raise AuditError(
                 f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"

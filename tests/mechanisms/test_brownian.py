@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.core import Domain, Spending, Table
+from audit.core import Domain, Reporting, Table
 from audit.mechanisms import broken_brownian, train_and_check
 from audit.mechanisms.brownian import Brownian, answer, sequence
 from audit.mechanisms.laplace_reduction import LaplaceReduction, coupled
@@ -70,7 +70,7 @@ def test_given_the_last_step_the_first_does_not_depend_on_the_data():
 @pytest.mark.parametrize("mechanism", [Brownian(), LaplaceReduction(), TrainAndCheck(validators=10)])
 def test_reports_are_the_last_steps_and_releases_after_the_stop_are_not_shown(mechanism):
     steps = mechanism.release(CANARY, 200, np.random.default_rng(4))
-    assert isinstance(steps, Spending)
+    assert isinstance(steps, Reporting)
     columns = dict(zip(steps.insider().names, steps.insider().values.T, strict=True))
     assert np.array_equal(columns["eps"], steps.spent())
     for k in range(4):
