@@ -55,6 +55,35 @@ def _read_log_ratio(trials: Trials) -> Array:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Score:
+    """A column of the rows as it is: for mechanisms whose insider knows what to look at. Nothing is learnt.
+
+    Args:
+        column: its name; None: the only one there is.
+    """
+
+    column: str | None = None
+    learns: ClassVar[bool] = False
+
+    def __call__(self, trials: Trials) -> Attack:
+        """An attack that reads the column.
+
+        Raises:
+            AuditError: when there is no such column, or more than one and no name.
+        """
+        known = ", ".join(trials.columns)
+        if self.column is None and len(trials.columns) != 1:
+            raise AuditError(
+                f"attacker=score: there are {len(trials.columns)} columns; set attacker.column to one of {known}, or"
+                " features=white_box"
+            )
+        if self.column is not None and self.column not in trials.columns:
+            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {known}")
+        place = trials.columns.index(self.column) if self.column is not None else 0
+        return lambda unseen: np.asarray(unseen.rows[:, place], dtype=float)
+
+
+@dataclass(frozen=True, config=STRICT)
 class Logistic:
     """Logistic regression on standardised rows: right where evidence adds up over columns, as Gaussian noise's does.
 

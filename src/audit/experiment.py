@@ -34,8 +34,9 @@ from audit.core import (
 from audit.coverage import look_up
 from audit.estimators.betting import Betting
 from audit.estimators.curve import progressive
+from audit.estimators.one_run import OneRun
 from audit.estimators.power import detectable, efficiency, trials_needed
-from audit.game import Backend, Features, Game, Played, Tally
+from audit.game import Backend, CanaryGame, Features, Game, Played, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
 T = TypeVar("T")
@@ -113,6 +114,18 @@ class Plan:
                 f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
                 f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary"
             )
+        canaries, single = len(self.challenge.canaries), game_of(self.protocol) is Game
+        if single and canaries != 1:
+            raise AuditError(
+                f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
+            )
+        if not single and canaries < 2:
+            raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+
+
+def game_of(protocol: Spending) -> type[Game | CanaryGame]:
+    """Which game a protocol spends its trials on: that of two neighbours where it does not say so."""
+    return getattr(protocol, "game", Game)
 
 
 def audit(plan: Plan, progress: Progress = silent) -> Result:
@@ -123,7 +136,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     """
     clock = Clock(progress)
     tally = Tally()
-    game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
+    game = game_of(plan.protocol)(plan.mechanism, plan.challenge, plan.features, plan.seed)
     source = clock.source(lambda watch: Played(game, plan.backend, plan.root / "trials", watch, tally))
 
     claims = plan.mechanism.claims
@@ -184,6 +197,8 @@ def bound_all(
 def _instead(evidence: Evidence) -> str:
     if evidence.stopped:
         return "; use estimator=betting, which may stop at any time"
+    if evidence.one_run:
+        return "; use estimator=one_run, which knows that all canaries share one run"
     return "; use estimator=curve, which knows how folds depend on each other" if len(evidence.folds) > 1 else ""
 
 
@@ -195,12 +210,14 @@ def measured(bound: Bound, evidence: Evidence) -> Bound:
 def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
-    Otherwise betting at the same significance where folds follow each other, and else the last fold alone: one attack,
+    Otherwise the right guesses of one run, or betting, at the same significance: the latter where folds follow each other, and else the last fold alone: one attack,
     and as many trials as were planned.
     """
     try:
         return estimate(evidence, notion)
     except Refused:
+        if evidence.one_run:
+            return OneRun(significance=estimate.significance)(evidence, notion)
         if evidence.stopped or progressive(evidence.folds):
             return Betting(significance=estimate.significance)(evidence, notion)
         return estimate(Evidence(evidence.folds[-1:]), notion)

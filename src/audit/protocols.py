@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
 from audit.estimators.betting import Betting
+from audit.game import CanaryGame
 from audit.privacy import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -212,6 +213,58 @@ class Sequential:
 
     def _enough(self, lower: float, claimed: float) -> bool:
         return lower > claimed or (self.close is not None and lower >= (1 - self.close) * claimed)
+
+
+@dataclass(frozen=True, config=STRICT)
+class OneRun:
+    """One run of the mechanism with many canaries, each in by a fair coin; a trial is a canary.
+
+    The threshold is the scores' median, which knows no coin; how many of the canaries that are farthest from it are
+    guessed is the estimator's business. An attacker that learns is told the coins of the first canaries, which are
+    then not tested: those of the others are as fair as before.
+
+    Args:
+        trials: canaries of the run.
+        fit: share of them that an attacker that learns is fitted on.
+        least: canaries that must be left to test.
+
+    Raises:
+        AuditError: where fewer are left.
+    """
+
+    trials: Count = 1000
+    fit: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    least: Count = 10
+
+    game: ClassVar[type[CanaryGame]] = CanaryGame
+
+    def __post_init__(self) -> None:
+        if self.trials - round(self.fit * self.trials) < self.least:
+            raise AuditError(
+                f"trials={self.trials} canaries leave fewer than {self.least} to test; raise trials or lower protocol.fit"
+            )
+
+    @property
+    def tested(self) -> int:
+        """How many canaries are tested, at most: where the attacker does not learn."""
+        return self.trials
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """One fold without selection, whatever the criterion and the claim are.
+
+        Raises:
+            AuditError: when the challenge has fewer canaries than are asked for.
+        """
+        trials = source.trials(0, self.trials)
+        if trials.run[0] != trials.run[-1]:
+            raise AuditError(
+                f"trials={self.trials} are more canaries than one run has ({int(np.sum(trials.run == trials.run[0]))});"
+                " lower trials or raise canary.count"
+            )
+        fitted = trials[: round(self.fit * self.trials) if attacker.learns else 0]
+        tested = trials[len(fitted) :]
+        values = attacker(fitted)(tested)
+        return Evidence((Fold(fitted.index, None, float(np.median(values)), tested.score(values)),))
 
 
 # --- one fold, and where to cut -------------------------------------------------------------------------------------
