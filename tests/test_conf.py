@@ -9,7 +9,13 @@ from audit.core import Challenge, Mechanism
 ROOT = cli.folder("conf")
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
 SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
-NEEDS = {"canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"]}
+ONE_RUN = ["protocol=one_run", "estimator=one_run"]
+NEEDS = {
+    "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
+    "canary=coins": ["mechanism=answers", *ONE_RUN],
+    "mechanism=answers": ["canary=coins", "canary.count=1"],
+    "protocol=one_run": ["canary=coins", "mechanism=answers"],
+}
 
 
 @pytest.fixture

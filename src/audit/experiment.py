@@ -210,8 +210,8 @@ def measured(bound: Bound, evidence: Evidence) -> Bound:
 def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
-    Otherwise the right guesses of one run, or betting, at the same significance: the latter where folds follow each other, and else the last fold alone: one attack,
-    and as many trials as were planned.
+    Otherwise at the same significance: the right guesses of one run, betting where folds follow each other, and else
+    the last fold alone: one attack, and as many trials as were planned.
     """
     try:
         return estimate(evidence, notion)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
+from audit.core import Array, Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
 from audit.estimators.betting import Betting
 from audit.game import CanaryGame
 from audit.privacy import STRICT
@@ -219,7 +219,7 @@ class Sequential:
 class OneRun:
     """One run of the mechanism with many canaries, each in by a fair coin; a trial is a canary.
 
-    The threshold is the scores' median, which knows no coin; how many of the canaries that are farthest from it are
+    The threshold cuts the scores into halves and knows no coin; how many of the canaries that are farthest from it are
     guessed is the estimator's business. An attacker that learns is told the coins of the first canaries, which are
     then not tested: those of the others are as fair as before.
 
@@ -264,7 +264,21 @@ class OneRun:
         fitted = trials[: round(self.fit * self.trials) if attacker.learns else 0]
         tested = trials[len(fitted) :]
         values = attacker(fitted)(tested)
-        return Evidence((Fold(fitted.index, None, float(np.median(values)), tested.score(values)),))
+        return Evidence((Fold(fitted.index, None, middle(values), tested.score(values)),))
+
+
+def middle(values: Array) -> float:
+    """Between two different values, with as nearly as many on one side as on the other; the value where all are equal.
+
+    >>> middle(np.array([3.0, 1.0, 2.0, 4.0])), middle(np.array([0.0, 0.0, 0.0, 1.0]))
+    (2.5, 0.5)
+    """
+    ordered = np.sort(values)
+    steps = np.flatnonzero(np.diff(ordered) > 0)
+    if not len(steps):
+        return float(ordered[0])
+    cut = steps[np.argmin(np.abs(steps + 1 - len(ordered) / 2))]
+    return float(ordered[cut] / 2 + ordered[cut + 1] / 2)
 
 
 # --- one fold, and where to cut -------------------------------------------------------------------------------------
