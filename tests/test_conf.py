@@ -14,6 +14,7 @@ NEEDS = {
     "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
     "canary=coins": ["mechanism=answers", *ONE_RUN],
     "mechanism=answers": ["canary=coins", "canary.count=1"],
+    "mechanism=dp_sgd": ["canary=mislabelled", "canary.rows=40", "mechanism.epochs=1"],
     "protocol=one_run": ["canary=coins", "mechanism=answers"],
 }
 
