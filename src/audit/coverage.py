@@ -42,6 +42,8 @@ from audit.game import Backend, Play, Ray, Serial
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion, PureDP
 
 TABLE = Path(__file__).with_name("coverage.csv")
+ONE_RUN = Path(__file__).with_name("coverage_one_run.csv")
+"""Of bounds from one run: benchmarks/one_run_coverage.py."""
 SIGNIFICANCE, ACCUSING = 0.1, 0.01
 """The defaults of the bounds that are shown, and of the one that accuses."""
 FEW = 30
@@ -837,7 +839,7 @@ def look_up(bound: Bound, counts: Counts) -> str:
     trials, few = min(absent, present), _few(bound, counts) and bound.kind != "finite-sample"
     if not trials:
         return ""
-    alike = [row for row in read() if _comparable(row, bound) and row.rare == few]
+    alike = [row for row in (*read(), *read(ONE_RUN)) if _comparable(row, bound) and row.rare == few]
     if not alike:
         return ""
     far = [abs(math.log(min(row.absent, row.present) / trials)) for row in alike]
