@@ -164,7 +164,11 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
+        notes=(ONE_RUN_POWER,) if evidence.one_run else (),
     )
+
+
+ONE_RUN_POWER = "The power is that of as many independent trials; canaries that share one run find less."
 
 
 def bound_all(

@@ -243,7 +243,11 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
             continue
         found[name] = _text(name)
         waiting += [used for used in _used_by(module) if used.split(".")[0] == name.split(".")[0]]
-    heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
+    heavy = {
+        name
+        for name in ("numpy", "mbi", "jax", "dp_accounting")
+        if name == "numpy" or any("mechanisms" in m for m in found)
+    }
     return found | {name: importlib.metadata.version(name) for name in sorted(heavy)}
 
 
