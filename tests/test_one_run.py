@@ -7,6 +7,7 @@ import pytest
 from scipy.special import betaincinv
 from toys import Toy
 
+from audit import coverage
 from audit.attackers import Logistic, Score
 from audit.canaries.coins import Coins
 from audit.canaries.worst_case import WorstCase
@@ -212,3 +213,18 @@ def test_score_reads_the_column_that_is_meant():
 
 def test_black_box_sees_the_public_answers():
     assert np.array_equal(game(features=BlackBox()).play(0).rows, game().play(0).rows)
+
+
+def test_a_bound_from_one_run_says_what_was_measured_of_bounds_like_it(tmp_path):
+    bounds = audit(plan(tmp_path)).bounds
+    for bound in bounds:
+        assert "measured: exceeds the truth in" in bound.measured and "500 trials a side" in bound.measured
+
+
+def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
+    rows = coverage.read(coverage.ONE_RUN)
+    assert {row.estimator for row in rows} == {"one_run", "one_run_fdp", "one_run_betting"}
+    assert all(row.kind == "finite-sample" for row in rows)
+    assert [row.verdict for row in coverage.judge(rows)] == ["ok"] * len(rows)
+    worse = [dataclasses.replace(row, exceeded=min(row.audits, row.exceeded + row.audits // 5)) for row in rows]
+    assert any(row.verdict == "exceeds" for row in coverage.judge(worse))

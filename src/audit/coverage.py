@@ -808,12 +808,14 @@ def _text(value: Any) -> str:
 
 
 @functools.lru_cache
-def read(path: Path = TABLE) -> tuple[Row, ...]:
-    """The rows of a table; none where the file is missing."""
-    if not path.exists():
-        return ()
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(_row(line) for line in csv.DictReader(file))
+def read(*paths: Path) -> tuple[Row, ...]:
+    """The rows of tables, of those that ship with the package where none is named; none where a file is missing."""
+    rows: list[Row] = []
+    for path in paths or (TABLE, ONE_RUN):
+        if path.exists():
+            with path.open(newline="", encoding="utf-8") as file:
+                rows += [_row(line) for line in csv.DictReader(file)]
+    return tuple(rows)
 
 
 def _row(line: dict[str, str]) -> Row:
@@ -839,7 +841,7 @@ def look_up(bound: Bound, counts: Counts) -> str:
     trials, few = min(absent, present), _few(bound, counts) and bound.kind != "finite-sample"
     if not trials:
         return ""
-    alike = [row for row in (*read(), *read(ONE_RUN)) if _comparable(row, bound) and row.rare == few]
+    alike = [row for row in read() if _comparable(row, bound) and row.rare == few]
     if not alike:
         return ""
     far = [abs(math.log(min(row.absent, row.present) / trials)) for row in alike]
