@@ -295,11 +295,7 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=experiment.in_order(
-            parts["estimator"],
-            [*_other_estimators(plain, choices["estimator"])],
-            getattr(parts["mechanism"], "claims", ()),
-        ),
+        estimators=experiment.in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
