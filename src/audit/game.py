@@ -20,6 +20,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import sys
 import sysconfig
 import tempfile
@@ -391,9 +392,16 @@ class Played:
         """
         size = self.game.mechanism.block
         blocks = range(first // size, -(-(first + count) // size))
-        parts = dict(self._blocks(blocks))
-        start = first - blocks.start * size
-        return Trials.concatenate([parts[b] for b in blocks])[start : start + count]
+        columns, arrays = (), dict[str, Any]()
+        for block, part in self._blocks(blocks):
+            if not arrays:  # only now is it known how wide they are
+                refuse_if_too_many(part, count)
+                columns, arrays = part.columns, _room_for(part, count)
+            start = block * size - first
+            inside = slice(max(0, start), min(count, start + size))
+            for name, array in arrays.items():
+                array[inside] = getattr(part, name)[inside.start - start : inside.stop - start]
+        return Trials(columns, **arrays)
 
     def _blocks(self, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
         cache = Cache(self.root, self.game)
@@ -412,6 +420,39 @@ class Played:
             self.tally.played += 1
             self.watch(len(trials))
             yield block, trials
+
+
+def _room_for(part: Trials, count: int) -> dict[str, Array]:
+    """Arrays for ``count`` trials like those of ``part``."""
+    known = {name: getattr(part, name) for name in TRIAL_ARRAYS if getattr(part, name) is not None}
+    return {name: np.empty((count, *array.shape[1:]), array.dtype) for name, array in known.items()}
+
+
+COPIES, WORK = 1.5, 400
+"""Bytes of an audit's peak per byte of its trials, and beside that a trial: measured, see benchmarks/README.md."""
+
+
+def memory(part: Trials, count: int) -> float:
+    """Bytes that an audit of ``count`` trials like those of ``part`` takes at its peak, beyond what an empty one takes."""
+    each = sum(getattr(part, name).nbytes for name in TRIAL_ARRAYS if getattr(part, name) is not None) / len(part)
+    return count * (COPIES * each + WORK)
+
+
+def refuse_if_too_many(part: Trials, count: int) -> None:
+    """Say so before they are played when ``count`` trials like those of ``part`` would not fit into the free memory.
+
+    Raises:
+        AuditError: with the number that fits.
+    """
+    import psutil
+
+    need, have = memory(part, count), psutil.virtual_memory().available
+    if need > have:
+        fits = int(count * have / need) // 1000 * 1000
+        raise AuditError(
+            f"{count:,} trials of {part.rows.shape[1]} columns need about {need / 2**30:,.1f} GiB and"
+            f" {have / 2**30:,.1f} GiB is free, which is enough for {fits:,}; set trials to that, or features=white_box"
+        )
 
 
 # --- who plays ------------------------------------------------------------------------------------------------------
@@ -514,6 +555,7 @@ def _start(address: str | None, workers: int | None) -> Any:
     if ray.is_initialized():
         return ray
     log.info("starting Ray%s", f" at {address}" if address else "")
+    _refuse_if_nobody_answers(address)
     folder = _own_folder()
     where: dict[str, Any] = {
         "address": address or "local",
@@ -540,6 +582,20 @@ def _start(address: str | None, workers: int | None) -> Any:
             f"backend=ray: Ray does not start on {address or 'this machine'} ({said[0]}); use backend=serial"
         ) from error
     return ray
+
+
+def _refuse_if_nobody_answers(address: str | None) -> None:
+    """Ray itself would try for minutes."""
+    place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
+    if place is None:
+        return
+    try:
+        socket.create_connection((place[1], int(place[2])), timeout=10).close()
+    except OSError as error:
+        raise AuditError(
+            f"backend=ray: nobody answers at {address} ({error.strerror or error}); check backend.address, and that the"
+            " cluster runs"
+        ) from error
 
 
 def cores() -> int:

@@ -133,11 +133,13 @@ class Crossfit:
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
         trials = source.trials(0, self.trials)
-        parts = [trials[first:last] for first, last in itertools.pairwise(self.cuts(attacker.learns))]
+        cuts = self.cuts(attacker.learns)
+        parts = [trials[first:last] for first, last in itertools.pairwise(cuts)]
         folds = []
         for k in range(1 if self.order == "progressive" else 0, len(parts)):
-            others = parts[:k] if self.order == "progressive" else parts[:k] + parts[k + 1 :]
-            folds.append(fold(Trials.concatenate(others), parts[k], attacker, criterion, claim, self.inner))
+            before = trials[: cuts[k]]  # a view: what is long need not be copied
+            others = before if self.order == "progressive" else Trials.concatenate([before, trials[cuts[k + 1] :]])
+            folds.append(fold(others, parts[k], attacker, criterion, claim, self.inner))
         return Evidence(tuple(folds))
 
 

@@ -17,6 +17,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
@@ -61,7 +62,7 @@ class Session:
         if self._parent is not None:
             self._gather(self._parent, _status(error, self.failures))
         for failure in self.failures:
-            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+            err.print(f"[red]failed[/]  {escape(failure)}", soft_wrap=True, highlight=False)
 
     def _gather(self, parent: str, status: Status) -> None:
         """Log a sweep's table, figures and page on its parent run, and print them."""
