@@ -428,7 +428,7 @@ def _room_for(part: Trials, count: int) -> dict[str, Array]:
     return {name: np.empty((count, *array.shape[1:]), array.dtype) for name, array in known.items()}
 
 
-COPIES, WORK = 1.5, 400
+COPIES, WORK = 1.5, 500
 """Bytes of an audit's peak per byte of its trials, and beside that a trial: measured, see benchmarks/README.md."""
 
 
@@ -553,7 +553,9 @@ def _start(address: str | None, workers: int | None) -> Any:
     import ray
 
     if ray.is_initialized():
-        return ray
+        if _connected.get("to", address) == address:
+            return ray
+        ray.shutdown()
     log.info("starting Ray%s", f" at {address}" if address else "")
     _refuse_if_nobody_answers(address)
     folder = _own_folder()
@@ -581,7 +583,12 @@ def _start(address: str | None, workers: int | None) -> Any:
         raise AuditError(
             f"backend=ray: Ray does not start on {address or 'this machine'} ({said[0]}); use backend=serial"
         ) from error
+    _connected["to"] = address
     return ray
+
+
+_connected: dict[str, str | None] = {}
+"""Where this process's Ray is, if it was started here."""
 
 
 def _refuse_if_nobody_answers(address: str | None) -> None:
