@@ -392,7 +392,7 @@ class Played:
         """
         size = self.game.mechanism.block
         blocks = range(first // size, -(-(first + count) // size))
-        columns, arrays = (), dict[str, Any]()
+        columns, arrays = tuple[str, ...](), dict[str, Any]()
         for block, part in self._blocks(blocks):
             if not arrays:  # only now is it known how wide they are
                 refuse_if_too_many(part, count)

@@ -22,7 +22,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from audit import interrupted, report
+from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Result
+from audit.cost import cost, work_of
 from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
@@ -119,9 +121,18 @@ def _status(error: BaseException | None, failures: list[str]) -> Status:
     return "FAILED" if error is not None or failures else "FINISHED"
 
 
+def takes(plan: Plan) -> str:
+    """Seconds and memory that the cost model expects, on cores that nobody else uses; for the worst-case pair only."""
+    found = cost(work_of(plan)) if plan.challenge == WorstCase() else None
+    if found is None:
+        return "not known"
+    worker = f" + {found.worker / 2**30:.1f} a worker" if found.worker else ""
+    return f"{found.seconds:,.0f} s, {found.memory / 2**30:.1f}{worker} GiB"
+
+
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
-    out.print(report.plan_table([(plan.name, foresee(plan)) for plan in plans]))
+    out.print(report.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------
