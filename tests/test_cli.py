@@ -137,7 +137,9 @@ def test_one_audit_prints_its_verdict_and_where_to_look(run, tmp_path):
 def test_a_plan_is_shown_and_nothing_is_played(run, tmp_path):
     status, out, _ = run("plan", "eps=1,2", "-m")
     assert status == 0 and "0.4035" in out and "0.7288" in out
+    assert len(re.findall(r"\d s, \d\.\d GiB", out)) == 2, "what each takes"
     assert not list(tmp_path.iterdir())
+    assert "not known" in run("plan", "canary.rows=7")[1]
     status, _, err = run("plan", "trials=20")
     assert status == 2 and "raise trials" in err
 

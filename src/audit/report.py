@@ -626,8 +626,8 @@ def _power_words(result: Result) -> str:
     return f"{who} finds a μ of {number(could.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
 
 
-def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
-    """What each of several audits could find, one row an audit."""
+def plan_table(plans: Sequence[tuple[str, Power, str]]) -> RenderableType:
+    """What each of several audits could find, and what it would take, one row an audit."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -635,11 +635,11 @@ def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="With a perfect attack, before anything is played"
     )
     shown.add_column("audit", overflow="fold")
-    for name in ("expected mu_emp", "finds 4 times in 5", "1.25 × claim takes"):
+    for name in ("expected mu_emp", "finds 4 times in 5", "1.25 × claim takes", "it takes"):
         shown.add_column(name, justify="right")
-    for name, could in plans:
+    for name, could, takes in plans:
         needed = f"{could.needed:,.0f} tests a side"
-        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed)
+        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed, takes)
     return shown
 
 

@@ -17,12 +17,15 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from audit import interrupted, report
 from audit.accuracy_first import LadderPlan, climb
+from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, LadderRun, Result
+from audit.cost import cost, work_of
 from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
@@ -62,7 +65,7 @@ class Session:
         if self._parent is not None:
             self._gather(self._parent, _status(error, self.failures))
         for failure in self.failures:
-            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+            err.print(f"[red]failed[/]  {escape(failure)}", soft_wrap=True, highlight=False)
 
     def _gather(self, parent: str, status: Status) -> None:
         """Log a sweep's table, figures and page on its parent run, and print them."""
@@ -181,9 +184,18 @@ def _status(error: BaseException | None, failures: list[str]) -> Status:
     return "FAILED" if error is not None or failures else "FINISHED"
 
 
+def takes(plan: Plan) -> str:
+    """Seconds and memory that the cost model expects, on cores that nobody else uses; for the worst-case pair only."""
+    found = cost(work_of(plan)) if plan.challenge == WorstCase() else None
+    if found is None:
+        return "not known"
+    worker = f" + {found.worker / 2**30:.1f} a worker" if found.worker else ""
+    return f"{found.seconds:,.0f} s, {found.memory / 2**30:.1f}{worker} GiB"
+
+
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
-    out.print(report.plan_table([(plan.name, foresee(plan)) for plan in plans]))
+    out.print(report.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------
