@@ -1,0 +1,191 @@
+"""What the documentation's build computes: tables from the code and its data, and formulas as MathML.
+
+A comment such as ``<!-- coverage -->`` on a line of its own is replaced by what the function of that name returns.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from latex2mathml.converter import convert
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+import audit  # noqa: E402
+from audit.coverage.rows import Row  # noqa: E402
+from audit.coverage.table import read  # noqa: E402
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in what is computed."""
+    return re.sub(r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Formulas → MathML, which browsers draw themselves: no script, no font, no network."""
+    return re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _formula, content, flags=re.DOTALL)
+
+
+def _formula(match: re.Match[str]) -> str:
+    display = "block" if match[1] == "div" else "inline"
+    return convert(html.unescape(match[2]), display=display)
+
+
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown.
+
+    >>> print(table(["a", "b"], [["1", "2"]]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    lines = [header, ["---"] * len(header), *rows]
+    text = ["| " + " | ".join(line) + " |" for line in lines]
+    return "\n".join([text[0], text[1].replace(" ", ""), *text[2:]])
+
+
+def coverage() -> str:
+    """A line for each estimator, notion and error probability."""
+    header = ["bound", "in", "kind", "nominal", "cells", "largest rate", "where", "few errors", "exceed"]
+    groups = _grouped(read(), lambda row: (row.estimator, row.notion, row.kind, row.nominal))
+    return table(header, [_summary(members) for members in groups.values()])
+
+
+def _summary(rows: Sequence[Row]) -> list[str]:
+    common, rare = [row for row in rows if row.verdict != "rare"], [row for row in rows if row.verdict == "rare"]
+    first, worst = rows[0], max(common or rows, key=lambda row: row.rate)
+    low, high = worst.interval
+    return [
+        f"`{first.estimator}`", NOTIONS[first.notion], first.kind, f"{100 * first.nominal:g} %", str(len(common)),
+        f"**{_percent(worst.rate)}** ({_percent(low)}–{_percent(high)})", f"{_law(worst)}, {_sides(worst)}, {_choice(worst)}",
+        f"{len(rare)} cells, ≤ {_percent(max(row.rate for row in rare))}" if rare else "–",
+        str(sum(row.verdict == "exceeds" for row in rows)),
+    ]  # fmt: skip
+
+
+def coverage_by_law() -> str:
+    """For each estimator, in GDP at 10 %: the largest rate for each law and number of trials."""
+    rows = [row for row in read() if row.notion == "gdp" and row.nominal == 0.1 and row.absent == row.present]
+    parts = []
+    for estimator, members in _grouped(rows, lambda row: row.estimator).items():
+        sizes = sorted({row.absent for row in members if row.protocol == "holdout"})
+        laws = _grouped(members, _law)
+        lines = [[law, *(_worst(cells, size) for size in sizes)] for law, cells in sorted(laws.items())]
+        lines = [line for line in lines if any(cell != "–" for cell in line[1:])]
+        parts.append(f"### `{estimator}`\n\n" + table(["scores", *(f"{n:,} a side" for n in sizes)], lines))
+    return "\n\n".join(parts)
+
+
+def coverage_of_protocols() -> str:
+    """Whole pipelines: attack fitted, threshold chosen, folds tested."""
+    rows = [row for row in read() if row.protocol != "holdout"]
+    header = ["bound", "protocol", "scores", "trials a side", "audits", "rate (95 % interval)"]
+    return table(header, [
+        [f"`{row.estimator}`", row.protocol, _law(row), f"{row.absent:,}", f"{row.audits:,}",
+         f"{_percent(row.rate)} ({_percent(row.interval[0])}–{_percent(row.interval[1])})"]
+        for row in rows
+    ])  # fmt: skip
+
+
+def coverage_size() -> str:
+    """How many cells and audits there are."""
+    rows = read()
+    exceed = sum(row.verdict == "exceeds" for row in rows)
+    return f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
+
+
+NOTIONS = {"gdp": "GDP", "pure": "ε-DP", "approximate": "(ε, δ)-DP", "zcdp": "zCDP"}
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    return {name: list(members) for name, members in itertools.groupby(sorted(rows, key=key), key)}
+
+
+def _worst(rows: Sequence[Row], size: int) -> str:
+    rates = [(row.rate, row.verdict == "rare") for row in rows if row.absent == size]
+    if not rates:
+        return "–"
+    rate, rare = max(rates)
+    return _percent(rate) + (" †" if rare else "")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _law(row: Row) -> str:
+    name = {"curve": "counts on the curve", "null": "no signal", "gaussian": "Gaussian shift"}.get(row.law, row.law)
+    return name if row.parameter != row.parameter or row.parameter == 0 else f"{name}, {row.parameter:.4g}"
+
+
+def _sides(row: Row) -> str:
+    return f"{row.absent:,} a side" if row.absent == row.present else f"{row.absent:,} + {row.present:,}"
+
+
+def _choice(row: Row) -> str:
+    return {"all": "all thresholds"}.get(row.choice, row.choice)
+
+
+# --- what can be chosen ----------------------------------------------------------------------------------------------
+
+
+def options() -> str:
+    """Every option of every group: what its class says first, and its YAML."""
+    return "\n\n".join(_group(folder) for folder in sorted((ROOT / "conf").iterdir()) if folder.is_dir())
+
+
+def _group(folder: Path) -> str:
+    return f"## {folder.name}\n\n" + "\n\n".join(_option(path) for path in sorted(folder.glob("*.yaml")))
+
+
+def _option(path: Path) -> str:
+    text = path.read_text("utf-8")
+    said = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#") and "@package" not in line)
+    target = (yaml.safe_load(text) or {}).get("_target_")
+    first = said or (_first_line(target) if target else "")
+    code = "\n".join(line for line in text.splitlines() if not line.startswith("#")).strip()
+    body = f"\n\n```yaml\n{code}\n```" if code else ""
+    return f"### `{path.parent.name}={path.stem}` {{: #{path.parent.name}-{path.stem} }}\n\n{html.escape(first)}{body}"
+
+
+def _first_line(target: str) -> str:
+    module, _, name = target.rpartition(".")
+    return (inspect.getdoc(getattr(importlib.import_module(module), name)) or "").split("\n\n")[0]
+
+
+def sweeps() -> str:
+    """Every sweep, with its first comment and its parameters."""
+    return "\n\n".join(_sweep(path) for path in sorted((ROOT / "sweeps").glob("*.yaml")))
+
+
+def _sweep(path: Path) -> str:
+    text = path.read_text("utf-8")
+    said = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
+    return f"### `sweep={path.stem}`\n\n{html.escape(said)}\n\n```yaml\n{re.sub('^#.*', '', text, flags=re.M).strip()}\n```"
+
+
+# --- public names ------------------------------------------------------------------------------------------------------
+
+
+def names() -> str:
+    """The public names, for mkdocstrings to render."""
+    return "\n\n".join(f"::: {audit._HOMES[name]}.{name}" for name in audit.__all__)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    part.__name__: part
+    for part in (coverage, coverage_by_law, coverage_of_protocols, coverage_size, options, sweeps, names)
+}
