@@ -153,12 +153,18 @@ def _group(folder: Path) -> str:
 
 def _option(path: Path) -> str:
     text = path.read_text("utf-8")
-    said = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#") and "@package" not in line)
+    said = _said(path)
     target = (yaml.safe_load(text) or {}).get("_target_")
     first = said or (_first_line(target) if target else "")
     code = "\n".join(line for line in text.splitlines() if not line.startswith("#")).strip()
     body = f"\n\n```yaml\n{code}\n```" if code else ""
     return f"### `{path.parent.name}={path.stem}` {{: #{path.parent.name}-{path.stem} }}\n\n{html.escape(first)}{body}"
+
+
+def _said(path: Path) -> str:
+    """The comment at the head of a YAML file."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    return " ".join(line[1:].strip() for line in lines if "@package" not in line)
 
 
 def _first_line(target: str) -> str:
@@ -173,8 +179,23 @@ def sweeps() -> str:
 
 def _sweep(path: Path) -> str:
     text = path.read_text("utf-8")
-    said = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
-    return f"### `sweep={path.stem}`\n\n{html.escape(said)}\n\n```yaml\n{re.sub('^#.*', '', text, flags=re.M).strip()}\n```"
+    return f"### `sweep={path.stem}`\n\n{html.escape(_said(path))}\n\n```yaml\n{re.sub('^#.*', '', text, flags=re.M).strip()}\n```"
+
+
+def published() -> str:
+    """Each published figure beside what the paper's own counts give."""
+    header = ["case", "what", "published", "corrected", "ours"]
+    cases = [(path, yaml.safe_load(path.read_text("utf-8"))) for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))]
+    rows = [
+        [f"`{path.stem}`", _said(path), *(_figure(case["published"][key]) for key in ("mu_emp", "corrected")),
+         f"`audit case={path.stem}`"]
+        for path, case in cases if "published" in (case or {})
+    ]  # fmt: skip
+    return table(header, rows)
+
+
+def _figure(value: float | None) -> str:
+    return "counts not public" if value is None else f"{value:.4f}"
 
 
 # --- public names ------------------------------------------------------------------------------------------------------
@@ -187,5 +208,5 @@ def names() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (coverage, coverage_by_law, coverage_of_protocols, coverage_size, options, sweeps, names)
+    for part in (coverage, coverage_by_law, coverage_of_protocols, coverage_size, published, options, sweeps, names)
 }
