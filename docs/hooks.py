@@ -67,10 +67,9 @@ def coverage() -> str:
 def _summary(rows: Sequence[Row]) -> list[str]:
     common, rare = [row for row in rows if row.verdict != "rare"], [row for row in rows if row.verdict == "rare"]
     first, worst = rows[0], max(common or rows, key=lambda row: row.rate)
-    low, high = worst.interval
     return [
-        f"`{first.estimator}`", NOTIONS[first.notion], first.kind, f"{100 * first.nominal:g} %", str(len(common)),
-        f"**{_percent(worst.rate)}** ({_percent(low)}–{_percent(high)})", f"{_law(worst)}, {_sides(worst)}, {_choice(worst)}",
+        f"`{first.estimator}`", NOTIONS[first.notion], first.kind, f"{100 * first.nominal:g}&nbsp;%", str(len(common)),
+        f"**{_percent(worst.rate)}** ({_interval(worst)})", f"{_law(worst)}, {_sides(worst)}, {_choice(worst)}",
         f"{len(rare)} cells, ≤ {_percent(max(row.rate for row in rare))}" if rare else "–",
         str(sum(row.verdict == "exceeds" for row in rows)),
     ]  # fmt: skip
@@ -95,7 +94,7 @@ def coverage_of_protocols() -> str:
     header = ["bound", "protocol", "scores", "trials a side", "audits", "rate (95 % interval)"]
     return table(header, [
         [f"`{row.estimator}`", row.protocol, _law(row), f"{row.absent:,}", f"{row.audits:,}",
-         f"{_percent(row.rate)} ({_percent(row.interval[0])}–{_percent(row.interval[1])})"]
+         f"{_percent(row.rate)} ({_interval(row)})"]
         for row in rows
     ])  # fmt: skip
 
@@ -104,7 +103,9 @@ def coverage_size() -> str:
     """How many cells and audits there are."""
     rows = read()
     exceed = sum(row.verdict == "exceeds" for row in rows)
-    return f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
+    return (
+        f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
+    )
 
 
 NOTIONS = {"gdp": "GDP", "pure": "ε-DP", "approximate": "(ε, δ)-DP", "zcdp": "zCDP"}
@@ -123,7 +124,12 @@ def _worst(rows: Sequence[Row], size: int) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:.1f}&nbsp;%"
+
+
+def _interval(row: Row) -> str:
+    low, high = row.interval
+    return f"{100 * low:.1f}–{100 * high:.1f}"
 
 
 def _law(row: Row) -> str:
@@ -156,9 +162,14 @@ def _option(path: Path) -> str:
     said = _said(path)
     target = (yaml.safe_load(text) or {}).get("_target_")
     first = said or (_first_line(target) if target else "")
-    code = "\n".join(line for line in text.splitlines() if not line.startswith("#")).strip()
-    body = f"\n\n```yaml\n{code}\n```" if code else ""
-    return f"### `{path.parent.name}={path.stem}` {{: #{path.parent.name}-{path.stem} }}\n\n{html.escape(first)}{body}"
+    title = f"### `{path.parent.name}={path.stem}` {{: #{path.parent.name}-{path.stem} }}"
+    return f"{title}\n\n{html.escape(first)}{_yaml(path)}"
+
+
+def _yaml(path: Path) -> str:
+    """A file without its comments' lines, as a block; nothing where nothing is left."""
+    code = "\n".join(line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")).strip()
+    return f"\n\n```yaml\n{code}\n```" if code else ""
 
 
 def _said(path: Path) -> str:
@@ -178,14 +189,15 @@ def sweeps() -> str:
 
 
 def _sweep(path: Path) -> str:
-    text = path.read_text("utf-8")
-    return f"### `sweep={path.stem}`\n\n{html.escape(_said(path))}\n\n```yaml\n{re.sub('^#.*', '', text, flags=re.M).strip()}\n```"
+    return f"### `sweep={path.stem}`\n\n{html.escape(_said(path))}{_yaml(path)}"
 
 
 def published() -> str:
     """Each published figure beside what the paper's own counts give."""
     header = ["case", "what", "published", "corrected", "ours"]
-    cases = [(path, yaml.safe_load(path.read_text("utf-8"))) for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))]
+    cases = [
+        (path, yaml.safe_load(path.read_text("utf-8"))) for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))
+    ]
     rows = [
         [f"`{path.stem}`", _said(path), *(_figure(case["published"][key]) for key in ("mu_emp", "corrected")),
          f"`audit case={path.stem}`"]

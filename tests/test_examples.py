@@ -8,8 +8,9 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-# Seeds are fixed, so that these outcomes are too. The accusing bounds on the two broken mechanisms lie 9 standard deviations
-# above their claims (0.77 ± 0.034 against 0.45, 1.73 ± 0.074 against 1, over 30 seeds): missed with probability < 1e-6.
+# Seeds are fixed, so that these outcomes are too. The accusing bounds on the two broken mechanisms lie 9 standard
+# deviations above their claims (0.77 ± 0.034 against 0.45, 1.73 ± 0.074 against 1, over 30 seeds): missed with
+# probability < 1e-6.
 SAYS = {
     "audit_from_python": ["count with 1 of the noise: tight", "count with 0.5 of the noise: violation"],
     "bounds_from_counts": ["mu_hat 0.3918", "at least 0.2974-GDP", "at least 0.3405-GDP"],
