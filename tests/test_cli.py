@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch, capsys):
 SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
 
 BAD = [
-    (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: aim,"),
+    (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: above_threshold, aim,"),
     (["mechansim=aim"], "no key 'mechansim'; did you mean 'mechanism'?"),
     (["mechanism.esp=1"], "no key 'mechanism.esp'; did you mean 'mechanism.eps'?"),
     (["+mechanism.rwos=1"], "mechanism has no key 'rwos'; did you mean 'rows'?"),
@@ -67,6 +67,28 @@ def test_bad_input_is_one_line_with_status_2_and_nothing_written(run, words, say
     assert status == 2 and not out
     assert says in err and err.count("\n") == 1 and err.startswith("audit: ")
     assert not list(tmp_path.rglob("*.npz")) and not list(tmp_path.rglob("*.html"))
+
+
+def test_reconstruct_prints_its_table_and_draws_one_file(run, tmp_path):
+    status, out, err = run("reconstruct", "n=20", "m=100", "sd=2,8", "repeats=5", "out=r.svg")
+    assert status == 0 and not err
+    assert "20 secret bits from 100 noisy subset counts" in out and "predicted" in out and "r.svg" in out
+    drawn = (tmp_path / "r.svg").read_text()
+    assert "<svg" in drawn and "<image" not in drawn and 'href="http' not in drawn
+    assert [path.name for path in tmp_path.iterdir()] == ["r.svg"]
+    status, out, err = run("reconstruct", "n=20", "m=10")
+    assert status == 2 and not out and err.count("\n") == 1 and "make m larger than n" in err
+    assert run("reconstruct", "--help")[0] == 0
+
+
+def test_a_mechanism_brings_its_own_pair_and_the_command_line_wins(run):
+    small = ("mechanism=randomised_response", "attacker=likelihood_ratio", "trials=1000")
+    status, out, err = run(*small)
+    assert status == 0 and "record 0 replaced by 1" in " ".join(out.split())
+    status, out, err = run(*small, "canary=worst_case")
+    assert status == 2 and err.count("\n") == 1 and "choose another canary, or leave canary= out" in err
+    status, out, err = run(*small, "canary.present=[2]")
+    assert status == 2 and err.count("\n") == 1 and "the mechanism takes records 0 … 1" in err
 
 
 def test_a_server_that_does_not_answer_is_said_before_anything_is_played(run, monkeypatch, tmp_path):

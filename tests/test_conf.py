@@ -9,7 +9,13 @@ from audit.core import Challenge, Mechanism
 ROOT = cli.folder("conf")
 OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
 SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
-NEEDS = {"canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"]}
+NEEDS = {
+    "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
+    "canary=one_bit": ["mechanism=randomised_response"],
+    "canary=one_pupil": ["mechanism=class_mean"],
+    "canary=one_move": ["mechanism=hierarchical_counts"],
+    "canary=answers": ["mechanism=above_threshold"],
+}
 
 
 @pytest.fixture

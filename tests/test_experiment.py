@@ -14,6 +14,7 @@ from audit.estimators.joint_bayes import JointBayes
 from audit.experiment import Plan, audit, bound_all, family_wise, foresee, judge, references, target_mu
 from audit.features import WhiteBox
 from audit.game import Serial
+from audit.mechanisms.gaussian import Gaussian
 from audit.privacy import GDP, ZCDP, ApproximateDP
 from audit.protocols import Crossfit, Holdout
 
@@ -45,6 +46,13 @@ def plan(tmp_path, mechanism, trials=4000, seed=0):
         seed=seed,
         root=tmp_path,
     )
+
+
+def test_the_exact_curve_of_the_pair_is_there_where_the_mechanism_knows_it(tmp_path):
+    assert audit(plan(tmp_path, Toy())).exact is None
+    alpha, beta = audit(plan(tmp_path, Gaussian(eps=1, delta=0.01))).exact
+    assert alpha[0] == 0 and alpha[-1] == 1
+    assert np.allclose(beta, GDP().beta(alpha, 0.45478089545), atol=1e-9)
 
 
 def test_an_honest_mechanism_is_tight(tmp_path):

@@ -1,5 +1,6 @@
 import dataclasses
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,9 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Columns
 from audit.features import WhiteBox
 from audit.game import Auto, Cache, Game, Played, Ray, Serial, fingerprint, sources
+from audit.mechanisms.composition import Composition
+from audit.mechanisms.geometric import Geometric
+from audit.mechanisms.laplace import Laplace
 
 
 def game(**changes):
@@ -131,3 +135,10 @@ def test_the_fingerprint_knows_the_source_it_depends_on():
     assert {"toys", "audit.features", "audit.core", "audit.privacy"} <= set(about["source"])
     assert "audit.attackers" not in about["source"]
     assert sources(["no.such.module"]).keys() <= {"numpy"}
+
+
+def test_the_fingerprint_tells_apart_what_a_composition_is_made_of():
+    one, other = (game(mechanism=Composition([part(eps=1)])) for part in (Laplace, Geometric))
+    assert Cache(Path("r"), one).folder != Cache(Path("r"), other).folder  # their fields are the same
+    assert "audit.mechanisms.geometric" in fingerprint(other)["source"]
+    assert "audit.mechanisms.geometric" not in fingerprint(one)["source"]

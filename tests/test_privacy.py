@@ -29,7 +29,9 @@ from audit.privacy import (
     gdp_epsilon,
     guess_rate,
     implied_mu,
+    least_fnr,
     mu_hat,
+    posterior,
     posterior_cap,
     power,
     rho_from_eps_delta,
@@ -157,6 +159,36 @@ def test_posterior_caps():
     assert (posterior_cap(-1e6), posterior_cap(1e6)) == (0.0, 1.0)
     with pytest.raises(ValueError, match="prior = 1"):
         posterior_cap(1.0, 1.0)
+
+
+def test_posterior_after_a_yes():
+    alpha = np.array([0.001, 0.05, 0.2])
+    for prior in (0.1, 0.5):
+        np.testing.assert_allclose(posterior(PureDP(), 1.0, alpha, prior), posterior_cap(1.0, prior))
+        assert np.all(np.diff(posterior(GDP(), 1.0, alpha, prior)) < 0)  # rarer yeses tell more
+        assert posterior(GDP(), 0.0, 0.05, prior) == pytest.approx(prior)
+    assert posterior(PureDP(), math.log(3), 0.1, 0.1) == pytest.approx(0.25)
+    assert posterior(ZCDP(), math.inf, 0.5) == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="prior"):
+        posterior(GDP(), 1.0, 0.05, 0.0)
+
+
+def test_the_curve_of_two_laws_is_that_of_the_best_events():
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.ones(6), size=2)
+    p[2] = q[4] = 0.0  # what only one of them has
+    p, q = p / p.sum(), q / q.sum()
+    events = np.array([[i >> k & 1 for k in range(6)] for i in range(64)], dtype=bool)
+    fpr, fnr = events @ p, 1 - events @ q
+    curve = least_fnr(p, q, fpr)
+    assert np.all(curve <= fnr + 1e-12)  # no event is below it
+    corners = np.isclose(curve, fnr, atol=1e-12)
+    assert corners.sum() >= 6 and np.any(corners & (fpr > 0) & (fnr > 0))  # and it is reached
+    alpha = np.linspace(0, 1, 101)
+    beta = least_fnr(p, q, alpha)
+    assert np.all(np.diff(beta) <= 1e-12) and np.all(beta[:-2] + beta[2:] - 2 * beta[1:-1] >= -1e-12)
+    np.testing.assert_allclose(least_fnr(q, p, beta[5:60]), alpha[5:60], atol=1e-9)  # the other way round: its inverse
+    assert least_fnr(p, p, 0.3) == pytest.approx(0.7) and least_fnr([1, 0], [0, 1], 0.0) == 0.0
 
 
 def test_power_of_any_level_alpha_test():

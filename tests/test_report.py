@@ -169,6 +169,15 @@ def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> N
     )
 
 
+def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> None:
+    alpha = np.linspace(0, 1, 101)
+    known = dataclasses.replace(result, exact=(alpha, np.asarray(GDP().beta(alpha, 0.4))))
+    told = " ".join(text.get_text() for text in report.tradeoff_figure(known).axes[0].texts)
+    assert "exact curve of this pair" in told and not touching(report.tradeoff_figure(known))
+    assert dict(report.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
+    assert "exact" not in dict(report.facts(result)) and "β exact" in report._curve_points(known)[0]
+
+
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
@@ -520,3 +529,17 @@ def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -
         "0",
         "1",
     }
+
+
+def test_reconstruction_is_drawn_over_what_is_predicted(tmp_path: Path) -> None:
+    points = [(30.0, 0.6, 0.01), (10.0, 0.77, 0.02)]
+    figure = report.reconstruction_figure("bits", points, lambda sd: 1 / sd)
+    (ax,) = figure.axes
+    line = next(line for line in ax.lines if str(line.get_label()).startswith("predicted"))
+    np.testing.assert_allclose(np.asarray(line.get_ydata()), 1 / np.asarray(line.get_xdata()))
+    (bars,) = ax.containers
+    assert list(bars[0].get_xdata()) == [10, 30] and list(bars[0].get_ydata()) == [0.77, 0.6]
+    for name in ("a.svg", "b.svg", "c.png"):
+        report.save_reconstruction("bits", points, lambda sd: 1 / sd, tmp_path / name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")

@@ -62,7 +62,7 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage}
+    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage, "reconstruct": _reconstruct}
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -79,6 +79,28 @@ def _coverage(words: Sequence[str]) -> int:
     from audit.coverage import bench
 
     return bench.main(words)
+
+
+def _reconstruct(words: Sequence[str]) -> int:
+    """What an ε means: the share of secret bits that noisy counts give back."""
+    from rich.console import Console
+
+    from audit import reconstruct, report
+
+    if {"-h", "--help"} & set(words):
+        print(f"audit reconstruct [key=value …]\n\n{reconstruct.Reconstruction.__doc__}")
+        return 0
+    asked = reconstruct.parse(words)
+    points, console = asked(), Console()
+    console.print(reconstruct.summary(asked, points))
+    report.save_reconstruction(
+        f"{asked.n} bits from {asked.m} noisy counts",
+        [(p.sd, p.share, p.error) for p in points],
+        lambda sd: reconstruct.predicted(asked.n, asked.m, sd),
+        asked.out,
+    )
+    console.print(f"figure: {asked.out}", soft_wrap=True)
+    return 0
 
 
 def _plan(words: Sequence[str]) -> int:
@@ -366,7 +388,8 @@ def _unknown_key(text: str) -> str:
     key = match[1].split("@")[0]
     known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
     for path in folder("conf").glob("*/*.yaml"):
-        known += [f"{path.parent.name}.{inner!s}" for inner in OmegaConf.load(path) if inner != "_target_"]
+        keys = (str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults"))
+        known += [f"{path.parent.name}.{inner}" for inner in keys]
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"

@@ -185,7 +185,7 @@ class Mechanism(Protocol):
     """Frozen hyperparameters, what they promise, and a way to run many times at once.
 
     ``block`` is the number of trials that one seed plays: a constant, since an array program's last bits depend on
-    the shape of its batch.
+    the shape of its batch. One that knows the exact tradeoff curve of a pair has ``tradeoff(alpha, absent, present)`` too.
     """
 
     @property
@@ -554,6 +554,7 @@ class Result:
         stages: seconds per stage.
         provenance: commit, versions, seed, trials, cache hits.
         notes: sentences that must stand beside the result.
+        exact: (alpha, beta), each (k,): the tradeoff curve of this pair, where the mechanism knows it; None elsewhere.
     """
 
     name: str
@@ -571,3 +572,4 @@ class Result:
     stages: tuple[Stage, ...]
     provenance: dict[str, str]
     notes: tuple[str, ...] = ()
+    exact: tuple[Array, Array] | None = None

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+import numpy as np
+from scipy.special import ndtr
+
 from audit import privacy
 from audit.core import (
+    Array,
     Attack,
     Attacker,
     AuditError,
@@ -111,7 +115,8 @@ class Plan:
         if claimed != played:
             raise AuditError(
                 f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
-                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary"
+                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary,"
+                " or leave canary= out where the mechanism brings its own"
             )
 
 
@@ -151,7 +156,17 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
+        exact=exact_curve(plan.mechanism, plan.challenge),
     )
+
+
+def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Array] | None:
+    """The tradeoff curve of a pair, (alpha, beta) from 0 to 1, where the mechanism knows it."""
+    tradeoff = getattr(mechanism, "tradeoff", None)
+    if tradeoff is None:
+        return None
+    alpha = np.concatenate([[0.0], ndtr(np.linspace(-7, 7, 281)), [1.0]])
+    return alpha, np.asarray(tradeoff(alpha, challenge.data([False]), challenge.data([True])))
 
 
 def bound_all(

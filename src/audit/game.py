@@ -141,15 +141,36 @@ def fingerprint(game: Game) -> dict[str, Any]:
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources([type(thing).__module__ for thing in objects] + [__name__]),
+        "source": sources([*sorted(module for thing in objects for module in _modules(thing)), __name__]),
     }
 
 
 def _describe(thing: Any) -> list[Any]:
-    fields = (
-        dataclasses.asdict(thing) if dataclasses.is_dataclass(thing) and not isinstance(thing, type) else repr(thing)
-    )
+    """Class, block and fields, down to the parts of a mechanism that is made of others."""
+    fields = {name: _inside(value) for name, value in _fields(thing).items()} if _is_record(thing) else repr(thing)
     return [f"{type(thing).__module__}.{type(thing).__qualname__}", getattr(thing, "block", None), fields]
+
+
+def _inside(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_inside(item) for item in value]
+    return _describe(value) if _is_record(value) else value
+
+
+def _modules(thing: Any) -> set[str]:
+    """Where the classes of a thing and of its parts are written."""
+    parts = thing if isinstance(thing, list | tuple) else _fields(thing).values() if _is_record(thing) else ()
+    own = set() if isinstance(thing, list | tuple) else {type(thing).__module__}
+    nested = (part for part in parts if isinstance(part, list | tuple) or _is_record(part))
+    return own.union(*(_modules(part) for part in nested))
+
+
+def _is_record(thing: Any) -> bool:
+    return dataclasses.is_dataclass(thing) and not isinstance(thing, type)
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
 def _digest(data: Any) -> str:

@@ -700,6 +700,50 @@ def posterior_cap(epsilon: float, prior: float = 0.5) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
+def least_fnr(absent: ArrayLike, present: ArrayLike, alpha: ArrayLike) -> Any:
+    """Least FNR at FPR ``alpha`` between two laws on the same outcomes: exact, the curve of likelihood-ratio tests.
+
+    Args:
+        absent, present: (k,) probability of each outcome, ≥ 0; outcomes of probability 0 under both are allowed.
+        alpha: FPR in [0, 1], any shape.
+
+    Returns:
+        FNR, of the shape of ``alpha``; a float where that is a scalar.
+
+    References:
+        Neyman, Pearson 1933: outcomes are called present in the order of their ratio, the last one by a coin.
+
+    >>> round(least_fnr([0.75, 0.25], [0.25, 0.75], 0.25), 6), least_fnr([1.0, 0.0], [0.5, 0.5], 0.0)
+    (0.25, 0.5)
+    """
+    p, q = np.asarray(absent, float), np.asarray(present, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.where(p > 0, -q / p, -np.inf), kind="stable")
+    fpr, fnr = np.cumsum(p[order]), 1 - np.cumsum(q[order])
+    free = int(np.sum(p == 0))  # outcomes that only present has: called so at no cost
+    start = float(fnr[free - 1]) if free else 1.0
+    curve = np.interp(np.asarray(alpha, float), [0.0, *fpr[free:]], [start, *fnr[free:]])
+    return _out(np.clip(curve, 0.0, 1.0))
+
+
+def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: float = 0.5) -> Any:
+    """prior·power/(prior·power + (1 − prior)·alpha): the most that a test at FPR ``alpha`` makes of a prior by a yes.
+
+    For ε-DP it is at most `posterior_cap`; other notions have no cap, but rare yeses only go further.
+
+    Args:
+        alpha: FPR in (0, 1], any shape.
+        prior: in (0, 1).
+
+    >>> round(posterior(PureDP(), 1.0, 0.05), 5), [round(p, 3) for p in posterior(GDP(), 1.0, [0.05, 1e-6]).tolist()]
+    (0.73106, [0.838, 0.989])
+    """
+    if not 0 < prior < 1:
+        raise ValueError(f"prior = {prior} is outside (0, 1)")
+    hit = power(notion, parameter, alpha)
+    return _out(np.asarray(prior * hit / (prior * hit + (1 - prior) * np.asarray(alpha, float))))
+
+
 # --- Gaussian steps mixed with private selection ----------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import csv
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -228,6 +228,9 @@ def tradeoff_figure(result: Result) -> Figure:
         alpha, beta = frontier.curve()
         ax.plot(alpha, beta, color=INK[frontier.role], lw=1.5, ls=(0, frontier.dash) if frontier.dash else "-")
         told.append((frontier.label, frontier.role, alpha, beta))
+    if result.exact is not None:
+        ax.plot(*result.exact, color=INK["ink"], lw=1.5, ls=(0, (1.0, 1.5)))
+        told.append(("exact curve of this pair", "ink", *result.exact))
     for fold in result.evidence.folds:
         alpha, beta = tradeoff(fold.test)
         ax.plot(alpha, beta, color=INK["measured"], lw=2)
@@ -581,10 +584,21 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("mu_hat", number(result.mu_hat)),
         ("implied mu", number(result.mu_implied)),
         ("direct mu", number(result.mu_direct)),
+        *_exact_facts(result),
         ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
         ("efficiency", _efficiency_words(result)),
         ("power", _power_words(result)),
     ]
+
+
+def _exact_facts(result: Result) -> list[tuple[str, str]]:
+    """What endless trials would show on this pair, where that is known."""
+    if result.exact is None:
+        return []
+    claimed = result.claims[0].notion
+    most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
+    told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
+    return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -796,6 +810,8 @@ def _curve_points(result: Result) -> Points:
         _, low, high = around
         places = np.searchsorted(around[0], grid)
         columns |= {"band, low": list(low[places]), "band, high": list(high[places])}
+    if result.exact is not None:
+        columns["exact"] = list(np.interp(grid, *result.exact))
     columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
     rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
     return ["α (fpr)", *(f"β {name}" for name in columns)], rows
@@ -906,3 +922,38 @@ def _csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> No
 def _png(figure: Figure | None, path: Path) -> None:
     if figure is not None:
         figure.savefig(path, dpi=160)
+
+
+# --- audit reconstruct ------------------------------------------------------------------------------------------------
+
+
+def reconstruction_figure(
+    title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array]
+) -> Figure:
+    """Share of bits recovered against the noise, with two standard errors, over the predicted share.
+
+    Args:
+        title: what was attacked.
+        points: (sd, share, standard error), one a strength of the noise.
+        curve: sd → predicted share.
+    """
+    sd, share, error = np.array(sorted(points)).T
+    grid = np.geomspace(sd[0] / 2, sd[-1] * 2, 200)
+    figure = _figure(title, FRAME, 4.4)
+    (ax,) = _axes(figure, 1)
+    ax.plot(grid, curve(grid), color=INK["implied"], lw=1.5, label="predicted: Φ(√(m − n)/(4·sd))")
+    ax.errorbar(sd, share, yerr=2 * error, fmt="o", color=INK["measured"], capsize=3, label="recovered, ± 2 s.e.")
+    ax.axhline(0.5, color=INK["muted"], lw=1, ls=(0, (4, 3)), label="a coin")
+    ax.set(xscale="log", xlabel="standard deviation of the noise", ylabel="share of bits recovered", ylim=(0.45, 1.02))
+    ax.set_xticks(sd, [f"{value:.3g}" for value in sd])
+    ax.minorticks_off()
+    ax.legend(frameon=False, labelcolor=INK["ink"])
+    return figure
+
+
+def save_reconstruction(
+    title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array], path: Path
+) -> None:
+    """Write that figure; an .svg holds its letters as outlines, so that either file needs nothing beside it."""
+    undated = {"Date": None} if path.suffix == ".svg" else None
+    reconstruction_figure(title, points, curve).savefig(path, dpi=160, metadata=undated)

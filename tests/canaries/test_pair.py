@@ -15,7 +15,7 @@ def test_the_two_data_sets_are_those_given():
 def test_records_may_have_several_numbers():
     pair = Pair(absent=((0, 1),), present=((0, 1), (2, 3)))
     assert pair.data([True]).shape == (2, 2) and pair.canaries.tolist() == [[2, 3]]
-    assert str(pair) == "1 records, or one record (2, 3) more"
+    assert str(pair) == "1 record, or one record (2, 3) more"
 
 
 @pytest.mark.parametrize(

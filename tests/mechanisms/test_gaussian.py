@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.samples import is_log_ratio, scale_is
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, scale_is
 from pydantic import ValidationError
 from scipy.stats import norm
 
@@ -46,3 +46,12 @@ def test_log_ratio_is_the_one_of_two_normal_densities():
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
         Gaussian(**({"eps": 1, "delta": 0.01} | bad))
+
+
+def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not():
+    honest = Gaussian(eps=1, delta=0.01)
+    ratios = log_ratios(honest, ABSENT, PRESENT)
+    assert curve_is(lambda a: honest.tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
+    for share in (0.7, 1.3):
+        broken = Gaussian(eps=1, delta=0.01, noise_scale=share)
+        assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)

@@ -62,7 +62,7 @@ class Pair:
             if gone
             else f"one record {_words(come[0])} more"
         )
-        return f"{len(self.absent)} records, or {what}"
+        return f"{len(self.absent)} record{'s' if len(self.absent) != 1 else ''}, or {what}"
 
 
 def _width(record: Record) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Claim, Columns, Table
+from audit.core import Array, Claim, Columns
 from audit.mechanisms import claims
 from audit.mechanisms.ledger import Ledger
-from audit.privacy import STRICT, implied_mu, rho_from_eps_delta
+from audit.mechanisms.queries import count
+from audit.privacy import GDP, STRICT, implied_mu, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +37,9 @@ class NoisyCount:
         """(n, 1) the same: nothing is hidden."""
         return self.public()
 
-    def log_ratio(self, absent: Table, present: Table) -> Array:
+    def log_ratio(self, absent: Any, present: Any) -> Array:
         """(n,) (y·(b − a) − (b² − a²)/2)/σ² for the true counts a and b."""
-        a, b = len(absent.records), len(present.records)
+        a, b = count(absent), count(present)
         return (self.noisy * (b - a) - (b * b - a * a) / 2) / self.sigma**2
 
 
@@ -50,9 +52,7 @@ class Gaussian:
         delta: as above.
         noise_scale: share of that noise that is really added: 1 is honest; less is a bug to be found.
 
-    >>> from audit.core import Domain
-    >>> table = Table(Domain(("a",), (2,)), np.zeros((10, 1), int))
-    >>> Gaussian(eps=1, delta=0.01).release(table, 3, np.random.default_rng(0)).public().values.round(2).tolist()
+    >>> Gaussian(eps=1, delta=0.01).release(np.zeros(10), 3, np.random.default_rng(0)).public().values.round(2).tolist()
     [[10.28], [9.71], [11.41]]
     """
 
@@ -72,11 +72,16 @@ class Gaussian:
         """μ-GDP, which is exact, and what follows from it."""
         return claims.of_gaussians(self.eps, self.delta)
 
-    def release(self, data: Table, trials: int, rng: np.random.Generator) -> NoisyCount:
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> NoisyCount:
         """``trials`` noisy counts of the records of ``data``."""
         ledger = Ledger(self.rho, trials)
         sigma = 1 / implied_mu(self.rho)
         ledger.spend("count", 1 / (2 * sigma**2))
         ledger.close()
         real = sigma * self.noise_scale
-        return NoisyCount(len(data.records) + rng.normal(0.0, real, size=trials), real)
+        return NoisyCount(count(data) + rng.normal(0.0, real, size=trials), real)
+
+    def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
+        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
+        shift = abs(float(count(present)[0] - count(absent)[0]))
+        return GDP().beta(alpha, shift * implied_mu(self.rho) / self.noise_scale)
