@@ -1,6 +1,7 @@
 """What the documentation's build computes: tables from the code and its data, and formulas as MathML.
 
-A comment such as ``<!-- coverage -->`` on a line of its own is replaced by what the function of that name returns.
+A comment such as ``<!-- coverage -->`` on a line of its own is replaced by what the function of that name returns, and
+``<!-- include path -->`` by a file of the checkout.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import audit  # noqa: E402
+from audit.cli import GROUPS  # noqa: E402
 from audit.coverage.rows import Row  # noqa: E402
 from audit.coverage.table import read  # noqa: E402
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is computed."""
-    return re.sub(r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE)
+    return re.sub(r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE)
+
+
+def _text(path: str) -> str:
+    return (ROOT / path).read_text("utf-8").rstrip()
 
 
 def on_page_content(content: str, **_: Any) -> str:
@@ -129,7 +136,7 @@ def _percent(share: float) -> str:
 
 def _interval(row: Row) -> str:
     low, high = row.interval
-    return f"{100 * low:.1f}–{100 * high:.1f}"
+    return f"{100 * low:.1f}&#8288;–&#8288;{100 * high:.1f}"  # in one piece
 
 
 def _law(row: Row) -> str:
@@ -150,7 +157,9 @@ def _choice(row: Row) -> str:
 
 def options() -> str:
     """Every option of every group: what its class says first, and its YAML."""
-    return "\n\n".join(_group(folder) for folder in sorted((ROOT / "conf").iterdir()) if folder.is_dir())
+    folders = {folder.name: folder for folder in sorted((ROOT / "conf").iterdir()) if folder.is_dir()}
+    known = [name for name in GROUPS if name in folders]
+    return "\n\n".join(_group(folders[name]) for name in [*known, *(name for name in folders if name not in known)])
 
 
 def _group(folder: Path) -> str:

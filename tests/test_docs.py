@@ -18,6 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENTS = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
+INCLUDED = re.compile(r"^<!-- include (\S+) -->$", re.MULTILINE)
 SHELL = {"make", "source", "pip", "cp", "cat", "mkdir", "cd", "pre-commit"}
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -51,7 +52,7 @@ def test_blocks_name_their_language(page):
 @pages
 def test_python_blocks_are_doctests_that_pass_or_code_that_compiles(page):
     for text in blocks(page, "python"):
-        if ">>>" not in text and not text.startswith("--8<--"):
+        if ">>>" not in text and not text.startswith("<!-- include"):
             compile(text, str(page), "exec")
     if page.parent == DOCS:  # the README is collected by pytest itself
         outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
@@ -258,3 +259,9 @@ def test_no_comment_is_left_unfilled():
         sys.path.remove(str(DOCS))
     asked = {name for page in DOCS.glob("*.md") for name in COMMENTS.findall(page.read_text("utf-8"))}
     assert asked == set(hooks.PARTS)
+
+
+def test_every_example_is_on_a_page_and_every_included_file_exists():
+    included = {path for page in DOCS.glob("*.md") for path in INCLUDED.findall(page.read_text("utf-8"))}
+    assert all((ROOT / path).is_file() for path in included)
+    assert {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py")} <= included
