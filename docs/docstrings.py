@@ -18,8 +18,9 @@ class Docstrings(griffe.Extension):
 
     def on_module_members(self, *, mod: griffe.Module, **_: Any) -> None:
         """Griffe knows the standard library's decorator only."""
-        if mod.imports.get("dataclass") == "pydantic.dataclasses.dataclass":
-            mod.imports["dataclass"] = "dataclasses.dataclass"
+        name = mod.members.get("dataclass")
+        if isinstance(name, griffe.Alias) and name.target_path == "pydantic.dataclasses.dataclass":
+            name.target_path = "dataclasses.dataclass"
 
 
 def fenced(text: str) -> str:

@@ -211,6 +211,14 @@ def test_every_page_of_the_navigation_exists_and_no_page_is_left_out():
     assert listed == {page.name for page in DOCS.glob("*.md")}
 
 
+def test_contributing_shows_every_floor_of_the_house():
+    layers = re.search(r"^layers = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    floors = [name for name in re.findall(r"\w+", layers[1]) if name != "__main__"]
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| floor, top to bottom")[1].split("\n\n")[0]
+    shown = [name for line in table.splitlines() for name in re.findall(r"`(\w+)/?`", line.split("|")[1:2][0])]
+    assert shown == floors
+
+
 # --- the build ----------------------------------------------------------------------------------------------------------
 
 
