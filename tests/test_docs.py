@@ -1,7 +1,7 @@
 """What the documentation says is run: its Python, the tutorial's commands, its links, and the build."""
 
 import doctest
-import importlib.util
+import importlib
 import os
 import re
 import shlex
@@ -258,15 +258,24 @@ def test_what_is_computed_is_there(site):
     assert "0.3405" in (site / "published" / "index.html").read_text("utf-8")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("latex2mathml") is None, reason="the docs extra is not installed")
-def test_no_comment_is_left_unfilled():
-    sys.path.insert(0, str(DOCS))
-    try:
-        import hooks
-    finally:
-        sys.path.remove(str(DOCS))
+@pytest.fixture
+def helpers(monkeypatch):
+    """The build's own modules."""
+    pytest.importorskip("mkdocs", reason="the docs extra is not installed")
+    monkeypatch.syspath_prepend(str(DOCS))
+    return [importlib.import_module(name) for name in ("hooks", "docstrings")]
+
+
+def test_no_comment_is_left_unfilled(helpers):
+    hooks, _ = helpers
     asked = {name for page in DOCS.glob("*.md") for name in COMMENTS.findall(page.read_text("utf-8"))}
     assert asked == set(hooks.PARTS)
+
+
+def test_the_builds_own_examples(helpers):
+    for module in helpers:
+        outcome = doctest.testmod(module)
+        assert outcome.attempted and not outcome.failed
 
 
 def test_every_example_is_on_a_page_and_every_included_file_exists():

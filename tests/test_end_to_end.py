@@ -64,6 +64,7 @@ def test_a_wheel_runs_in_an_empty_folder(tmp_path):
     (wheel,) = (tmp_path / "dist").glob("dp_audit-*.whl")
     site = tmp_path / "site"
     run(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)], tmp_path)
+    assert (site / "audit" / "py.typed").exists()
     empty = tmp_path / "empty"
     empty.mkdir()
     where = run(["-c", "import audit.cli; print(audit.cli.__file__)"], empty, PYTHONPATH=str(site))
