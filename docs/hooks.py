@@ -29,9 +29,10 @@ from audit.coverage.table import read  # noqa: E402
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what is computed."""
+    """Fill in what is computed or included; a link to a file outside the site becomes its text."""
     markdown = re.sub(r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE)
-    return re.sub(r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE)
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)  # the checkout's files are not on the site
 
 
 def _text(path: str) -> str:
