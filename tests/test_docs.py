@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from audit import cli, reconstruct
 
@@ -48,7 +50,7 @@ def audits(words):
 
 @pages
 def test_blocks_name_their_language(page):
-    assert not blocks(page, ""), "write ```sh, ```python, ```yaml or ```text"
+    assert not blocks(page, ""), f"{page.name}: write ```sh, ```python, ```yaml or ```text"
 
 
 @pages
@@ -180,12 +182,24 @@ def test_the_tutorial_runs_in_an_empty_folder_and_prints_what_it_says(tmp_path):
         assert not first_missing(shown, printed), f"{command}: {first_missing(shown, printed)}\n{printed}"
 
 
+def same_picture(one, other):
+    """Whether two images have one size, and pixels that differ by less than 1/255 on average."""
+    one, other = (np.asarray(Image.open(path).convert("RGB"), float) for path in (one, other))
+    return one.shape == other.shape and np.abs(one - other).mean() < 1
+
+
 @pytest.mark.slow
-def test_the_readme_prints_what_it_says(tmp_path):
+def test_the_readme_prints_and_draws_what_it_shows(tmp_path):
     found = re.search(r"`(audit [^`]*)`[^`]*```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     status, printed = run(found[1], tmp_path)
     assert status == 0
     assert not first_missing(found[2], printed), f"{first_missing(found[2], printed)}\n{printed}"
+    (drawn,) = tmp_path.rglob("tradeoff.png")
+    assert same_picture(drawn, DOCS / "tradeoff.png"), (
+        f"the figure has changed: run `{found[1]}` and copy its tradeoff.png"
+    )
+    (another,) = tmp_path.rglob("threshold.png")
+    assert not same_picture(another, DOCS / "tradeoff.png")
 
 
 # --- links and parts ----------------------------------------------------------------------------------------------------
@@ -219,7 +233,10 @@ def test_contributing_shows_every_floor_of_the_house():
     floors = [name for name in re.findall(r"\w+", layers[1]) if name != "__main__"]
     table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| floor, top to bottom")[1].split("\n\n")[0]
     shown = [name for line in table.splitlines() for name in re.findall(r"`(\w+)/?`", line.split("|")[1:2][0])]
-    assert shown == floors
+    assert set(shown) == set(floors), (
+        f"CONTRIBUTING.md lacks {set(floors) - set(shown)}, {set(shown) - set(floors)} are gone"
+    )
+    assert shown == floors, "the order differs from that of pyproject.toml"
 
 
 # --- the build ----------------------------------------------------------------------------------------------------------
