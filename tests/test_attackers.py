@@ -5,7 +5,7 @@ import pytest
 from pydantic import ValidationError
 from toys import Gaussians
 
-from audit.attackers import BestOf, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
+from audit.attackers import BestOf, Column, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
 from audit.core import AuditError, area
 from audit.privacy import mu_hat
 
@@ -125,3 +125,10 @@ def test_the_area_equals_the_slow_one():
     scores = dataclasses.replace(trials, bits=bits).score(values)
     pairs = [(p > a) + (p == a) / 2 for a in values[~bits] for p in values[bits]]
     assert area(*sides(scores)) == pytest.approx(np.mean(pairs)) == pytest.approx(separation(values, bits))
+
+
+def test_a_column_is_read_as_it_is_and_one_that_is_not_there_is_said():
+    trials = Gaussians(1.0).trials(0, 20)
+    assert np.array_equal(Column("score")(trials)(trials), trials.rows[:, 0]) and not Column("score").learns
+    with pytest.raises(AuditError, match=r"attacker\.column=no: there is no such column; there are score"):
+        Column("no")(trials)

@@ -29,8 +29,10 @@ def run(tmp_path, monkeypatch, capsys):
 
 SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
 
+OWN_GDP = ("mechanism=callable", "mechanism.target=operator:add", "mechanism/claim=gdp")  # a function of two arguments
 BAD = [
     (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: above_threshold, aim,"),
+    (["mechanism=broken/half_nose"], "no mechanism/broken 'half_nose'; did you mean 'half_noise'?"),
     (["mechansim=aim"], "no key 'mechansim'; did you mean 'mechanism'?"),
     (["mechanism.esp=1"], "no key 'mechanism.esp'; did you mean 'mechanism.eps'?"),
     (["+mechanism.rwos=1"], "mechanism has no key 'rwos'; did you mean 'rows'?"),
@@ -57,6 +59,19 @@ BAD = [
     (["eps=1,0", "-m"], "eps=0: input should be greater than 0"),
     (["eps=interval(1,2)", "-m"], "intervals cannot be swept"),
     (["uii"], "no command 'uii'; did you mean 'ui'?"),
+    (["mechanism=callable"], "mechanism.target has no value; give one: mechanism.target=…"),
+    (["mechanism=callable", "mechanism.target=nowhere_at_all:f"], "cannot be imported (ModuleNotFoundError"),
+    (["mechanism=callable", "mechanism.target=numpy:nothing"], "cannot be imported (AttributeError"),
+    (["mechanism=callable", "mechanism.target=numpy:pi"], "is no function but float"),
+    (["mechanism=callable", "mechanism.target=json:dumps"], "cannot be called as (data, rng)"),
+    (["mechanism=callable", "mechanism/claim=gpd"], "no mechanism/claim 'gpd'; did you mean 'gdp'?"),
+    ([*OWN_GDP, "mechanism.claim.mu=0"], "mechanism.claim.mu=0: input should be greater than 0"),
+    ([*OWN_GDP, "+mechanism.claim.nu=1"], "mechanism.claim has no key 'nu'; did you mean 'mu'?"),
+    ([*OWN_GDP[:2], "eps=0"], "eps=0: input should be greater than 0"),
+    ([*OWN_GDP, "mechanism.claim.neighbours=replace_one"], "makes its claim for replace-one neighbours"),
+    (["mechanism=command", "mechanism.argv=[no_such_program]"], "no program 'no_such_program' is found"),
+    (["mechanism=command", "mechanism.argv=[]"], "mechanism.argv=[]: "),
+    (["mechanism=stored", "mechanism.path=no.csv"], "cannot read no.csv (No such file or directory)"),
     (["root=/proc/nowhere"], "cannot write to /proc/nowhere"),
 ]
 
@@ -151,6 +166,67 @@ def test_a_users_own_conf_and_code_are_found(run, tmp_path):
     assert "1-GDP" in out
     status, _, err = run("mechanism=mine", "attacker=likelihood_ratio", "trials=1000")
     assert status == 2 and "gives no exact likelihood" in err
+
+
+YOURS = """
+import os
+
+def count(data, rng):
+    y = len(data) + rng.normal()
+    if os.path.exists("broken") and y > 4:
+        raise ValueError("too\\nmuch")
+    return y
+"""
+CALL = ("mechanism=callable", "mechanism.target=yours:count", "mechanism/claim=gdp", "canary=pair", "attacker=logistic")
+
+
+def test_a_function_that_fails_at_some_trial_is_one_line_and_finished_blocks_are_kept(run, tmp_path):
+    (tmp_path / "yours.py").write_text(YOURS)
+    status, out, err = run(*CALL, "trials=2000", "backend=serial")
+    assert status == 0 and "callable yours:count mu=1 logistic" in out, err
+    (tmp_path / "broken").touch()
+    status, _, err = run(*CALL, "trials=6000", "backend=serial")
+    assert status == 2 and err.count("\n") == 1
+    assert re.search(r"Target, trial \d+ \(seed 0, block 2\): it raised ValueError: too much; mend it", err)
+    assert len(list(tmp_path.rglob("trials/*/*.npz"))) == 2
+    status, out, err = run(*CALL, "trials=6000", "backend=serial", "features=events")
+    assert status == 0, err
+
+
+def test_a_function_that_takes_no_notice_of_its_seed_is_said_beside_the_verdict(run, tmp_path):
+    (tmp_path / "careless.py").write_text("import random\ndef f(data, rng): return len(data) + random.gauss(0, 1)\n")
+    status, out, err = run(*CALL[:1], "mechanism.target=careless:f", *CALL[2:], "trials=1000", "backend=serial")
+    assert status == 0, err
+    assert "Not reproducible: careless:f put out different things for the same seed" in " ".join(out.split())
+    (page,) = tmp_path.rglob("report.html")
+    assert "Not reproducible" in page.read_text("utf-8")
+
+
+def test_a_program_that_prints_garbage_is_one_line_with_status_2(run, tmp_path):
+    (tmp_path / "p.py").write_text("import sys\nsys.stderr.write('oh\\nno\\n')\nprint('hello')\n")
+    words = ("mechanism=command", f"mechanism.argv=[{sys.executable},p.py]", "mechanism/claim=gdp", "canary=pair")
+    status, _, err = run(*words, "trials=1000", "backend=serial")
+    assert status == 2 and err.count("\n") == 1
+    assert (
+        "its answer is no JSON object on one line but 'hello'" in err
+        and "its last words: 'no'" in err
+        and "seed" in err
+    )
+
+
+def test_more_trials_than_are_stored_is_one_line_and_all_of_them_are_audited(run, tmp_path):
+    lines = [f"{(i * 7919) % 1000 / 1000 + i % 2},{i % 2}" for i in range(2000)]
+    (tmp_path / "rows.csv").write_text("score,present\n" + "\n".join(lines))
+    words = ("mechanism=stored", "mechanism.path=rows.csv", "mechanism/claim=gdp", "attacker=column")
+    status, _, err = run(*words)
+    assert status == 2 and err == "audit: trials=10000 asks for more than the 2,000 stored; give trials=2000\n"
+    status, out, err = run(*words, "trials=2000")
+    assert status == 0, err
+    assert (
+        "2,000 stored rows of rows.csv" in out
+        and "violation" in out
+        and "The leak may be infinite" in " ".join(out.split())
+    )
 
 
 OWN = """

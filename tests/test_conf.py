@@ -1,16 +1,26 @@
 """Every YAML composes and instantiates, and what it makes is of the type that its group promises."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from audit import cli
-from audit.core import Challenge, Mechanism
+from audit.core import Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
-OPTIONS = sorted(f"{path.parent.name}={path.stem}" for path in ROOT.glob("*/*.yaml"))
-SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml"))
+OTHER = {*cli.LADDER_GROUPS}  # of the second primary configuration: tests/test_accuracy_first.py
+PATHS = [path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/**/*.yaml")]
+PATHS = [path for path in PATHS if path.parts[0] not in OTHER]
+INSIDE = ("mechanism", "claim")  # the group of an option inside an option
+OPTIONS = sorted(f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS if path.parts[:2] != INSIDE)
+NESTED = sorted(f"{'/'.join(INSIDE)}={path.name}" for path in PATHS if path.parts[:2] == INSIDE)
+SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml") if path.stem != cli.LADDER)
 NEEDS = {
     "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
+    "mechanism=callable": ["mechanism.target=own_in_conf:count"],
+    "mechanism=command": ["mechanism.argv=[{python},{program}]"],
+    "mechanism=stored": ["mechanism.path={rows}", "trials=400"],
     "canary=one_bit": ["mechanism=randomised_response"],
     "canary=one_pupil": ["mechanism=class_mean"],
     "canary=one_move": ["mechanism=hierarchical_counts"],
@@ -18,14 +28,33 @@ NEEDS = {
 }
 
 
+PROGRAM = """
+import json, random, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    rng = random.Random(ask["seed"])
+    print(json.dumps({"rows": [[rng.gauss(0, 1)] for _ in range(ask["trials"])]}), flush=True)
+"""
+
+
 @pytest.fixture
 def words(tmp_path, monkeypatch):
-    """Compose in an empty folder, with a small table for what needs one."""
+    """Compose in an empty folder, with a small table, function, program or file of rows for what needs one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n0,0\n0,0\n1,1\n")
     (tmp_path / "t.json").write_text('{"x": 2, "y": 2}')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own_in_conf.py").write_text("def count(data, rng):\n    return len(data.records) + rng.normal()\n")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    np.savez(tmp_path / "rows.npz", score=np.arange(400.0), present=np.arange(400) % 2)
     cli._register()
-    files = {"csv": tmp_path / "t.csv", "json": tmp_path / "t.json"}
+    files = {
+        "csv": tmp_path / "t.csv",
+        "json": tmp_path / "t.json",
+        "python": sys.executable,
+        "program": tmp_path / "program.py",
+        "rows": tmp_path / "rows.npz",
+    }
     return lambda option: [option, *(word.format(**files) for word in NEEDS.get(option, []))]
 
 
@@ -40,6 +69,14 @@ def test_every_option_composes_and_instantiates(option, words):
     assert isinstance(made.mechanism, Mechanism)
     assert isinstance(made.challenge, Challenge)
     assert made.mechanism.block % 2 == 0
+
+
+@pytest.mark.parametrize("option", NESTED)
+def test_every_option_inside_an_option_composes_and_is_a_claim(option, words):
+    made = plan([*words("mechanism=callable"), option])
+    (claim,) = made.mechanism.claims
+    assert claim.parameter > 0 and claim.neighbours == "add_remove"
+    assert cli.check([*words("mechanism=callable"), option, "canary=pair"], many=False)
 
 
 @pytest.mark.parametrize("sweep", SWEEPS)
@@ -63,6 +100,9 @@ def test_a_claims_curve_is_a_tradeoff_curve(option, words):
 def test_a_mechanism_releases_what_it_is_asked_for(option, words):
     made = plan(words(option))
     mechanism, challenge = made.mechanism, made.challenge
+    if isinstance(mechanism, Recorded):  # it has what it has
+        assert len(mechanism.recorded()) == 400
+        return
     for trials in (2, 6):
         releases = mechanism.release(challenge.data([True]), trials, np.random.default_rng(0))
         assert releases.insider().values.shape == (trials, len(releases.insider().names))
@@ -74,6 +114,9 @@ def test_a_mechanism_releases_what_it_is_asked_for(option, words):
 def test_the_same_seed_gives_the_same_release_whatever_is_looked_at_first(option, words):
     made = plan(words(option))
     mechanism, data = made.mechanism, made.challenge.data([True])
+    if isinstance(mechanism, Recorded):
+        assert np.array_equal(mechanism.recorded().rows, mechanism.recorded().rows)
+        return
     one, other = (mechanism.release(data, 4, np.random.default_rng(7)) for _ in range(2))
     one.public()
     assert np.array_equal(one.insider().values, other.insider().values)

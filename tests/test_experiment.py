@@ -1,13 +1,14 @@
 import dataclasses
+import math
 
 import numpy as np
 import pytest
-from toys import Toy
+from toys import Gaussians, Toy
 
-from audit.attackers import LikelihoodRatio, Logistic
+from audit.attackers import Column, LikelihoodRatio, Logistic
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Bound, Claim, Counts, Power, Refused
-from audit.criteria import Advantage
+from audit.criteria import Advantage, Fixed
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import Curve
 from audit.estimators.joint_bayes import JointBayes
@@ -15,8 +16,9 @@ from audit.experiment import Plan, audit, bound_all, family_wise, foresee, judge
 from audit.features import WhiteBox
 from audit.game import Serial
 from audit.mechanisms.gaussian import Gaussian
-from audit.privacy import GDP, ZCDP, ApproximateDP
-from audit.protocols import Crossfit, Holdout
+from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
+from audit.protocols import Crossfit, Holdout, Sequential
+from audit.tracking import metrics, split_finite
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,3 +201,76 @@ def test_estimators_that_refuse_are_left_out_with_their_reason(tmp_path):
     assert [b.estimator for b in bounds] == ["joint_bayes"] and refused == {"shy": "not today"}
     with pytest.raises(AuditError, match="estimator=shy cannot give mu_emp: not today"):
         bound_all((Shy(),), evidence, (Claim(GDP(), 1.0),))
+
+
+@dataclasses.dataclass(frozen=True)
+class Event(Toy):
+    """A toy that now and then puts out a value that only one data set can give: an infinite leak."""
+
+    def release(self, data, trials, rng):
+        releases = super().release(data, trials, rng)
+        shown = (rng.random(trials) < 0.3) & (len(data.records) > 10)
+        return dataclasses.replace(releases, values=np.where(shown, 1e3, releases.values))
+
+
+def test_an_infinite_leak_is_said_in_words_and_logged_as_a_flag(tmp_path):
+    mechanism = Event()
+    made = dataclasses.replace(plan(tmp_path, mechanism), attacker=Column("count"), criterion=Fixed(500.0))
+    result = audit(made)
+    assert result.verdict.word == "violation" and math.isinf(result.mu_hat)
+    assert "The leak may be infinite: not one of 800 absent trials was called present" in result.verdict.reason
+    assert math.isfinite(result.verdict.accusing.lower)
+    logged = split_finite(metrics(result))
+    assert logged["infinite/mu_hat"] == 1 and "mu_hat" not in logged and max(logged.values()) < 1e300
+    other = dataclasses.replace(made, criterion=Fixed(-500.0))  # always present: not one present trial is missed
+    assert audit(other).verdict.word != "violation" and "infinite" not in audit(other).verdict.reason
+
+
+@pytest.mark.parametrize("notion", [GDP(), PureDP(), ApproximateDP(0.01), ZCDP()])
+def test_a_claim_of_infinity_promises_nothing(tmp_path, notion):
+    class Endless(Toy):
+        claims = (Claim(notion, math.inf),)
+
+    result = audit(plan(tmp_path, Endless(), trials=400))
+    assert result.verdict.word == "inconclusive"
+    assert f"It promises {notion.label(math.inf)}, which nothing exceeds" in result.verdict.reason
+    assert max(split_finite(metrics(result)).values()) < 1e300
+
+
+def test_what_a_mechanism_has_to_say_stands_beside_the_result(tmp_path):
+    class Talking(Toy):
+        def notes(self, data):
+            return (f"It saw {len(data.records)} records.",)
+
+    assert audit(plan(tmp_path, Talking(), trials=400)).notes == ("It saw 11 records.",)
+    assert audit(plan(tmp_path, Toy(), trials=400)).notes == ()
+
+
+class Elsewhere(Toy):
+    """A toy whose trials were played elsewhere, for replace-one neighbours."""
+
+    claims = (Claim(GDP(), 1.0, neighbours="replace_one"),)
+
+    def recorded(self):
+        trials = Gaussians(1.0).trials(0, 1000)
+        return dataclasses.replace(trials, log_ratio=None)[np.r_[0:1000, 0:500:2]]
+
+    def __str__(self):
+        return "1,250 stored rows"
+
+
+def test_stored_rows_are_audited_without_a_game(tmp_path):
+    made = dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000), attacker=Column("score"))
+    result = audit(made)
+    assert result.challenge == "1,250 stored rows (replace-one neighbours)"
+    # mu_hat has sd 0.14 with 200 test trials a side: 6 sd
+    assert result.mu_hat == pytest.approx(1.0, abs=0.84)
+    assert any("The canary and the features had no say" in note for note in result.notes)
+    assert "250 rows of the larger side were left out." in result.notes
+    assert not list(tmp_path.rglob("*.npz")), "nothing is played, so nothing is kept"
+
+
+@pytest.mark.parametrize("protocol", [Holdout(trials=2000), Sequential(budget=2000), Crossfit(trials=2000)])
+def test_more_trials_than_are_stored_are_refused_before_anything_is_looked_at(tmp_path, protocol):
+    with pytest.raises(AuditError, match="trials=2000 asks for more than the 1,000 stored; give trials=1000"):
+        dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000), protocol=protocol)

@@ -27,6 +27,7 @@ _HOMES = {
     "Trials": "audit.core",
     "Plan": "audit.experiment",
     "audit": "audit.experiment",
+    "bound": "audit.scores",
     "GDP": "audit.privacy",
     "ApproximateDP": "audit.privacy",
     "PureDP": "audit.privacy",

@@ -55,6 +55,33 @@ def _read_log_ratio(trials: Trials) -> Array:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Column:
+    """One column as it is: a score that somebody's own attack gave already, high where it believes in the record.
+
+    Nothing is learnt, so protocols that fit as they go spend nearly no trial on fitting.
+
+    Args:
+        column: its name.
+    """
+
+    column: str
+    learns: ClassVar[bool] = False
+
+    def __call__(self, trials: Trials) -> Attack:
+        """An attack that reads the column off each trial.
+
+        Raises:
+            AuditError: when there is no such column.
+        """
+        if self.column not in trials.columns:
+            raise AuditError(
+                f"attacker.column={self.column}: there is no such column; there are {', '.join(trials.columns)}"
+            )
+        place = trials.columns.index(self.column)
+        return lambda unseen: unseen.rows[:, place].astype(float)
+
+
+@dataclass(frozen=True, config=STRICT)
 class Logistic:
     """Logistic regression on standardised rows: right where evidence adds up over columns, as Gaussian noise's does.
 

@@ -21,11 +21,15 @@ from audit import interrupted
 from audit.core import AuditError
 
 GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
+LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
 PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit status: 0, 2 for what a person can mend, 130 after Ctrl-C."""
+    """Run one command; return its exit status.
+
+    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
     if os.getcwd() not in sys.path:
@@ -62,7 +66,14 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage, "reconstruct": _reconstruct}
+    commands = {
+        "ui": _ui,
+        "plan": _plan,
+        "coverage": _coverage,
+        "reconstruct": _reconstruct,
+        "verify": _verify,
+        "accuracy-first": _accuracy_first,
+    }
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -103,6 +114,54 @@ def _reconstruct(words: Sequence[str]) -> int:
     return 0
 
 
+def _verify(words: Sequence[str]) -> int:
+    """Compute what ex-post privacy rests on."""
+    from audit import verify
+
+    return verify.main(words)
+
+
+def _accuracy_first(words: Sequence[str]) -> int:
+    """Climb a ladder of ε until an accuracy is reached: Hydra's second primary configuration."""
+    from audit.session import LadderSession
+
+    _register()
+    if PASSIVE & set(words):
+        _hydra(lambda config: None, words, LADDER)
+        return 0
+    flags = [word for word in words if word.startswith("-")]
+    overrides = [word for word in words if not word.startswith("-")]
+    sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), LADDER, build_ladder)
+    command = shlex.join(["python", "-m", "audit", "accuracy-first", *overrides, *flags])
+    with LadderSession.open(plans, sweep, command) as session:
+        _hydra(lambda config: session.job(build_ladder(config, _choices())), [*flags, *overrides], LADDER)
+    return session.status
+
+
+def build_ladder(config: Any, choices: dict[str, str | None]) -> Any:
+    """A composed configuration → a plan to climb; as `build`.
+
+    Raises:
+        AuditError: unknown keys, values out of range, missing values.
+    """
+    from omegaconf import OmegaConf
+
+    from audit.accuracy_first import LadderPlan
+
+    plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    resolved, written = _resolve(plain), _written(plain)
+    parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in (*LADDER_GROUPS, "target")}
+    told = [str(choices["task"]), str(choices["checker"]), f"threshold={resolved['threshold']:g}"]
+    told += [f"ladder={choices['ladder']}"] if choices["ladder"] != "geometric" else []
+    return LadderPlan(
+        name=" ".join([*told, f"seed={resolved['seed']}"]),
+        config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        **parts,
+        seed=_seed(resolved["seed"]),
+        root=Path(resolved["root"]),
+    )
+
+
 def _plan(words: Sequence[str]) -> int:
     """What the audit that these words describe could find, before anything is played."""
     from audit import session
@@ -134,12 +193,16 @@ def _compose_and_play(words: Sequence[str]) -> int:
     return session.status
 
 
-def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
+def check(
+    overrides: Sequence[str], many: bool, primary: str = "config", make: Callable[..., Any] | None = None
+) -> tuple[str | None, list[Any]]:
     """Compose and instantiate every job, before anything is played.
 
     Args:
         overrides: the words of the command line.
         many: whether ``-m`` was given.
+        primary: the configuration that is overridden.
+        make: what turns a composed one into a plan; `build` by default.
 
     Returns:
         The sweep's name (None for a single audit), and a plan for every job.
@@ -150,23 +213,23 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
 
     with initialize_config_dir(str(folder("conf")), version_base="1.3", job_name="audit"):
         fixed = [word for word in overrides if not _parse([word])[0].is_sweep_override()]
-        base = _compose(fixed)
+        base = _compose(fixed, primary)
         many = many or base.hydra.mode == RunMode.MULTIRUN
         params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
         assert isinstance(params, dict)
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
-        configs = [_compose(job) for job in jobs]
-        plans = [build(config, dict(config.hydra.runtime.choices)) for config in configs]
+        configs = [_compose(job, primary) for job in jobs]
+        plans = [(make or build)(config, dict(config.hydra.runtime.choices)) for config in configs]
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(overrides) or "sweep") if many else None, plans
 
 
-def _compose(overrides: Sequence[str]) -> Any:
+def _compose(overrides: Sequence[str], primary: str) -> Any:
     from hydra import compose
 
     try:
-        return compose("config", list(overrides), return_hydra_config=True)
+        return compose(primary, list(overrides), return_hydra_config=True)
     except ValueError as error:  # hydra's, on a group's option that is no name
         raise AuditError(f"{' '.join(overrides)}: {error}") from error
 
@@ -232,7 +295,11 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=(parts["estimator"], *_other_estimators(plain, choices["estimator"])),
+        estimators=experiment.in_order(
+            parts["estimator"],
+            [*_other_estimators(plain, choices["estimator"])],
+            getattr(parts["mechanism"], "claims", ()),
+        ),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
@@ -273,6 +340,13 @@ def _instantiate(group: str, node: Any, written: Any = None) -> Any:
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
             raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
+        for key, below in node.items():  # an option inside the option, such as mechanism.claim
+            if (
+                isinstance(below, dict)
+                and "_target_" in below
+                and (odd := sorted(set(below) - {*_fields(below), "_target_"}))
+            ):
+                raise AuditError(f"{group}.{key} has no key {odd[0]!r}{nearest(odd[0], _fields(below))}")
         return instantiate(node, _convert_="all")
     except (Exception, SystemExit) as error:  # what stands behind a _target_ may be anybody's code
         cause: BaseException = error
@@ -296,12 +370,27 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
 
 def _name(config: dict[str, Any], choices: dict[str, str | None]) -> str:
     """What tells an audit from its neighbours, for people."""
-    parts = [choices["mechanism"], f"eps={config['eps']:g}", choices["attacker"], choices["criterion"]]
+    parts = [_audited(config["mechanism"], choices), *_claimed(config), choices["attacker"], choices["criterion"]]
     usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
     parts += [choices[group] for group, option in usual.items() if choices[group] != option]
     parts += [f"seed={config['seed']}"] if config["seed"] else []
     case = choices.get("case")
     return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
+
+
+def _audited(mechanism: dict[str, Any], choices: dict[str, str | None]) -> str:
+    """The mechanism, and whose: an option that runs somebody's own code or reads their file says which."""
+    whose = mechanism.get("target") or mechanism.get("argv") or mechanism.get("path") or ()
+    words = [whose] if isinstance(whose, str) else [str(word) for word in whose]
+    return " ".join([str(choices["mechanism"]), *words])
+
+
+def _claimed(config: dict[str, Any]) -> list[str]:
+    """What is claimed: by a claim of the mechanism's own where it has one."""
+    claim = config["mechanism"].get("claim") if isinstance(config["mechanism"], dict) else None
+    if not isinstance(claim, dict):
+        return [f"eps={config['eps']:g}"]
+    return [f"{key}={value:g}" for key, value in claim.items() if isinstance(value, int | float)]
 
 
 def _choices() -> dict[str, str | None]:
@@ -319,11 +408,11 @@ def folder(name: str) -> Path:
     return package / name if (package / name).is_dir() else package.parents[1] / name
 
 
-def _hydra(task: Callable[[Any], None], words: Sequence[str]) -> None:
+def _hydra(task: Callable[[Any], None], words: Sequence[str], primary: str = "config") -> None:
     import hydra
 
     sys.argv = ["audit", *words]
-    hydra.main(config_path=str(folder("conf")), config_name="config", version_base="1.3")(task)()
+    hydra.main(config_path=str(folder("conf")), config_name=primary, version_base="1.3")(task)()
 
 
 def _register() -> None:
@@ -362,7 +451,8 @@ def explain(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, MissingConfigException):
         group, _, option = str(error.missing_cfg_file).rpartition("/")
-        options = [str(o) for o in error.options or ()]
+        inner = sorted(path.stem for path in (folder("conf") / group).glob("*.yaml")) if "/" in group else []
+        options = inner or [str(o) for o in error.options or ()]  # hydra lists those of the outermost group
         return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"
@@ -386,10 +476,13 @@ def _unknown_key(text: str) -> str:
     if match is None:
         return _first_line(text)
     key = match[1].split("@")[0]
-    known = [*GROUPS, "case", "sweep", *map(str, OmegaConf.load(folder("conf") / "config.yaml"))]
-    for path in folder("conf").glob("*/*.yaml"):
+    known = [*GROUPS, "case", "sweep"]
+    for path in folder("conf").glob("*.yaml"):
+        known += map(str, OmegaConf.load(path))
+    for path in folder("conf").glob("*/**/*.yaml"):
+        place = ".".join(path.relative_to(folder("conf")).parent.parts)
         keys = (str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults"))
-        known += [f"{path.parent.name}.{inner}" for inner in keys]
+        known += [f"{place}.{inner}" for inner in keys]
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
@@ -412,8 +505,13 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
         return f"{group}: cannot make {node.get('_target_')} ({what}); check the name and its module"
     # Of a choice of types the deepest error is about the one that was meant.
     deepest = max(cause.errors(), key=lambda error: len(error["loc"]))
+    if not deepest["loc"]:  # what a class itself finds wrong with its values
+        return f"{group}: {deepest['msg'].removeprefix('Value error, ')}"
     key, *inner = deepest["loc"]
     place = "".join(f"[{part}]" for part in inner if isinstance(part, int))
+    for part, below in node.items():  # an option inside the option, such as mechanism.claim
+        if isinstance(below, dict) and str(below.get("_target_")).rpartition(".")[2] == cause.title:
+            group, written = f"{group}.{part}", written.get(part) or {}
     follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", str(written.get(str(key))))
     where = follows[1] if follows else f"{group}.{key}"
     return f"{where}{place}={deepest['input']}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"

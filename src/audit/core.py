@@ -119,6 +119,94 @@ class Columns:
     values: Array
 
 
+class Odd(AuditError):  # noqa: N818  which trial it is of is still to be said
+    """A trial that put out something that the features cannot read: which of the trials that were asked for, and why."""
+
+    def __init__(self, places: range, why: str) -> None:
+        super().__init__(why)
+        self.places = places
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.places, str(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """Any Python objects, one a trial; the exception that a trial raised is one too.
+
+    The objects are kept as they came, so that ``features=events`` reads each of them by itself, whatever the others are.
+
+    Args:
+        values: n objects.
+    """
+
+    values: Sequence[Any]
+
+    def columns(self) -> Columns:
+        """The objects as named numbers, where all of them are finite numbers of one shape, or dicts of such.
+
+        Raises:
+            Odd: names the first trial whose output is anything else, or unlike the first one's.
+
+        >>> Outputs([{"n": 3, "mean": np.array([0.5, 1.5])}]).columns().names
+        ('n', 'mean[0]', 'mean[1]')
+        >>> Outputs([1.0, None]).columns()
+        Traceback (most recent call last):
+        audit.core.Odd: it put out None (NoneType); release finite numbers, or count it as an event: features=events
+        """
+        parts = [self._parts(place, value) for place, value in enumerate(self.values)]
+        shapes = [{name: numbers.shape for name, numbers in part.items()} for part in parts]
+        for place, shape in enumerate(shapes):
+            if list(shape.items()) != list(shapes[0].items()):
+                raise Odd(
+                    range(place, place + 1),
+                    f"it put out {_listed(shape)} where the first one put out {_listed(shapes[0])}; release always the"
+                    " same, or count it as an event: features=events",
+                )
+        names = [cell for name, shape in shapes[0].items() for cell in _cells(name, shape)]
+        rows = [[number for numbers in part.values() for number in numbers.ravel().tolist()] for part in parts]
+        return Columns(tuple(names), np.array(rows, dtype=float).reshape(len(rows), len(names)))
+
+    def _parts(self, place: int, value: Any) -> dict[str, Array]:
+        """The numbers of one output under their names."""
+        parts = value if isinstance(value, dict) else {"y": value}
+        named = {str(key): _numbers(part) for key, part in parts.items()}
+        if not named or any(numbers is None for numbers in named.values()):
+            cure = "mend it" if isinstance(value, BaseException) else "release finite numbers"
+            why = f"it {_told(value)}; {cure}, or count it as an event: features=events"
+            raise Odd(range(place, place + 1), why)
+        return {name: numbers for name, numbers in named.items() if numbers is not None}
+
+
+def _cells(name: str, shape: tuple[int, ...]) -> list[str]:
+    """Names of the entries of an array.
+
+    >>> _cells("y", ()), _cells("y", (1, 2))
+    (['y'], ['y[0,0]', 'y[0,1]'])
+    """
+    return [f"{name}[{','.join(map(str, where))}]" if where else name for where in np.ndindex(shape)]
+
+
+def _numbers(value: Any) -> Array | None:
+    """An array of finite numbers; None for anything else."""
+    try:
+        array = np.asarray(value)
+    except Exception:  # ragged lists, or an object with opinions
+        return None
+    return array if array.dtype.kind in "biuf" and np.isfinite(array).all() else None
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, BaseException):
+        return f"raised {' '.join(f'{type(value).__name__}: {value}'.split())}"
+    words = " ".join(repr(value).split())
+    return f"put out {words if len(words) <= 60 else words[:57] + '…'} ({type(value).__name__})"
+
+
+def _listed(shapes: dict[str, tuple[int, ...]]) -> str:
+    return " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())[:200]
+
+
 # --- what is promised, and by whom ------------------------------------------------------------------------------
 
 
@@ -167,7 +255,7 @@ class Challenge(Protocol):
 class Releases(Protocol):
     """What a number of independent runs put out. Everything is computed only when it is asked for."""
 
-    def public(self) -> Columns | Tables:
+    def public(self) -> Columns | Tables | Outputs:
         """What the mechanism publishes."""
         ...
 
@@ -177,6 +265,15 @@ class Releases(Protocol):
 
     def log_ratio(self, absent: Any, present: Any) -> Array | None:
         """(n,) log P(run | present) − log P(run | absent), exact, or None where it is not known."""
+        ...
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """Releases of a mechanism that reports what it has spent after the fact."""
+
+    def spent(self) -> Array:
+        """(n,) the ε ≥ 0 that each run has reported; part of its output."""
         ...
 
 
@@ -200,6 +297,28 @@ class Mechanism(Protocol):
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Releases:
         """``trials`` independent runs on one data set."""
+        ...
+
+
+@runtime_checkable
+class Noted(Protocol):
+    """A mechanism that has something to say beside its result, such as that it takes no notice of its seed.
+
+    What it says is found out once, before the first trial, on one data set. It is the only part of a mechanism that
+    need not be there.
+    """
+
+    def notes(self, data: Any) -> tuple[str, ...]:
+        """Whole sentences; they end up in ``Result.notes``."""
+        ...
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A mechanism whose trials were played elsewhere: it has them already, and no canary or feature has a say."""
+
+    def recorded(self) -> Trials:
+        """All trials there are, in any order."""
         ...
 
 
@@ -573,3 +692,71 @@ class Result:
     provenance: dict[str, str]
     notes: tuple[str, ...] = ()
     exact: tuple[Array, Array] | None = None
+
+
+# --- what one accuracy-first run found ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Rung:
+    """One step up the ladder.
+
+    Args:
+        eps: Rényi ε of all training releases up to here.
+        checked: Rényi ε of all checks up to here.
+        spent: what would be reported if this were the last step.
+        noisy: the noisy accuracy, where the check may show one; the raw one stays inside.
+        passed: whether the check said yes.
+        test: accuracy on the test set: outside of the guarantee, for the reader of an experiment on public data.
+    """
+
+    eps: float
+    checked: float
+    spent: float
+    noisy: float | None
+    passed: bool
+    test: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LadderRun:
+    """Everything that one accuracy-first run found and spent: what tracking and report read.
+
+    Args:
+        name: readable.
+        config: the resolved configuration.
+        task: one sentence.
+        order: α that every ε is of, but those below.
+        delta: of the two conversions.
+        threshold: accuracy that was asked for.
+        ladder: every step's ε, those too that were not needed.
+        rungs: the steps that were taken; the last one's model is the output.
+        approximate, probabilistic: ex-post (ε, δ) of what was spent, in either sense.
+        fixed: (Rényi ε, approximate ε) of a run at the ladder's top, which is what must be paid where nobody looks.
+        provenance: commit, versions, seed.
+        seconds: wall clock.
+    """
+
+    name: str
+    config: dict[str, Any]
+    task: str
+    order: float
+    delta: float
+    threshold: float
+    ladder: tuple[float, ...]
+    rungs: tuple[Rung, ...]
+    approximate: float
+    probabilistic: float
+    fixed: tuple[float, float]
+    provenance: dict[str, str]
+    seconds: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the accuracy was reached; if not, everything is charged all the same."""
+        return self.rungs[-1].passed
+
+    @property
+    def spent(self) -> float:
+        """Ex-post Rényi ε."""
+        return self.rungs[-1].spent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from audit import privacy
+from audit.accountants import ExPostRDP
 from audit.core import (
     Array,
     Attack,
@@ -21,11 +23,14 @@ from audit.core import (
     Bound,
     Challenge,
     Claim,
+    Counts,
     Criterion,
     Estimator,
     Evidence,
     Mechanism,
+    Noted,
     Power,
+    Recorded,
     Refused,
     Result,
     Scores,
@@ -37,9 +42,11 @@ from audit.core import (
 )
 from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
+from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import progressive
+from audit.estimators.ex_post import ExPost
 from audit.estimators.power import detectable, efficiency, trials_needed
-from audit.game import Backend, Features, Game, Played, Tally
+from audit.game import Backend, Features, Game, Played, Stored, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
 T = TypeVar("T")
@@ -47,6 +54,11 @@ T = TypeVar("T")
 
 class Spending(Protocol):
     """How trials are spent: a protocol; see `audit.protocols`."""
+
+    @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        ...
 
     @property
     def tested(self) -> int:
@@ -111,6 +123,9 @@ class Plan:
             raise AuditError(
                 f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
             )
+        if isinstance(self.mechanism, Recorded):  # its pair was chosen elsewhere
+            Stored(self.mechanism.recorded(), self.seed).allow(self.protocol.asked)
+            return
         claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
         if claimed != played:
             raise AuditError(
@@ -128,10 +143,10 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     """
     clock = Clock(progress)
     tally = Tally()
-    game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
-    source = clock.source(lambda watch: Played(game, plan.backend, plan.root / "trials", watch, tally))
+    source = clock.source(lambda watch: source_of(plan, watch, tally))
 
     claims = plan.mechanism.claims
+    told = notes(plan)
     evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion), claims[0])
     with clock.stage("bounds"):
         bounds, refused = bound_all(plan.estimators, evidence, claims)
@@ -140,11 +155,11 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         counts = evidence.counts
         could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
         accusing = measured(accuse(plan.accusing, evidence, claims[0].notion), evidence)
-        verdict = judge(bounds[0], accusing, claims[0], target, could)
+        verdict = in_words(judge(bounds[0], accusing, claims[0], target, could), counts)
     return Result(
         name=plan.name,
         config=plan.config,
-        challenge=describe(plan.challenge),
+        challenge=describe(plan),
         claims=claims,
         evidence=evidence,
         mu_hat=privacy.mu_hat(counts.fpr, counts.fnr),
@@ -156,8 +171,31 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
+        notes=told,
         exact=exact_curve(plan.mechanism, plan.challenge),
     )
+
+
+def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
+    """Where the trials come from: what was played elsewhere, or the game."""
+    if isinstance(plan.mechanism, Recorded):
+        return Stored(plan.mechanism.recorded(), plan.seed)
+    game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
+    return Played(game, plan.backend, plan.root / "trials", watch, tally)
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """What must stand beside the result, known before the first trial."""
+    if isinstance(plan.mechanism, Recorded):
+        recorded = plan.mechanism.recorded()
+        left = len(recorded) - Stored(recorded, plan.seed).limit
+        used = (
+            "The canary and the features had no say: the rows were played elsewhere, and are taken to be independent."
+        )
+        return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
+    if isinstance(plan.mechanism, Noted):
+        return plan.mechanism.notes(plan.challenge.data([True]))
+    return ()
 
 
 def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Array] | None:
@@ -196,6 +234,19 @@ def bound_all(
     return tuple(measured(bound, evidence) for bound in bounds), refused
 
 
+def in_order(chosen: Estimator, others: Sequence[Estimator], claims: tuple[Claim, ...]) -> tuple[Estimator, ...]:
+    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ.
+
+    Of the others, one that reads reports is left out where no claim is about any.
+    """
+    if not any(isinstance(claim.notion, ExPostRDP) for claim in claims):
+        others = [other for other in others if not isinstance(other, ExPost)]
+    if not isinstance(chosen, ExPost):
+        return (chosen, *others)
+    behind = ClopperPearson(significance=chosen.significance)
+    return (behind, chosen, *(other for other in others if other.name != behind.name))
+
+
 def _instead(evidence: Evidence) -> str:
     if evidence.stopped:
         return "; use estimator=betting, which may stop at any time"
@@ -211,8 +262,10 @@ def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
     Otherwise betting at the same significance where folds follow each other, and else the last fold alone: one attack,
-    and as many trials as were planned.
+    and as many trials as were planned. Whether reports of spent privacy are true, `ExPost` alone can tell.
     """
+    if isinstance(notion, ExPostRDP):
+        estimate = ExPost(significance=estimate.significance)
     try:
         return estimate(evidence, notion)
     except Refused:
@@ -260,7 +313,8 @@ def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
     if ApproximateDP in by_notion:
         claim = by_notion[ApproximateDP]
         assert isinstance(claim.notion, ApproximateDP)
-        direct = privacy.direct_mu(claim.parameter, claim.notion.delta)
+        endless = math.isinf(claim.parameter)
+        direct = math.inf if endless else privacy.direct_mu(claim.parameter, claim.notion.delta)
     if GDP in by_notion:
         implied = by_notion[GDP].parameter
     elif ZCDP in by_notion:
@@ -330,6 +384,9 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Pow
             f" {accusing.significance:g}) against {claim}.",
             accusing,
         )
+    if math.isinf(claim.parameter):
+        reason = f"It promises {claim}, which nothing exceeds: what is found is at least {said}, and not to be judged."
+        return Verdict("inconclusive", reason, accusing)
     if expected < TELLING * target:
         return Verdict(
             "inconclusive",
@@ -353,6 +410,23 @@ def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Pow
     )
 
 
+def in_words(verdict: Verdict, counts: Counts) -> Verdict:
+    """A violation with, in words, that the point estimate behind it is infinite, where it is.
+
+    The bound stays finite: so many trials prove no more.
+    """
+    if verdict.word != "violation" or not math.isinf(privacy.mu_hat(counts.fpr, counts.fnr)):
+        return verdict
+    total, side, said = counts.fp + counts.tn, "absent", "present"
+    if counts.fp:
+        total, side, said = counts.fn + counts.tp, "present", "absent"
+    reason = (
+        f"{verdict.reason} The leak may be infinite: not one of {total:,} {side} trials was called {said}, as"
+        " where an event happens under one data set only."
+    )
+    return dataclasses.replace(verdict, reason=reason)
+
+
 def _why_loose(control: tuple[float, float] | None) -> str:
     if control is None:
         return "the attack's efficiency is unknown, so a weak attack and a mechanism that leaks less look alike"
@@ -365,9 +439,10 @@ def _why_loose(control: tuple[float, float] | None) -> str:
     return f"the attack is weak, it shows {share:.0%} (at least {sure:.0%}) of what the exact likelihood ratio shows"
 
 
-def describe(challenge: Challenge) -> str:
+def describe(plan: Plan) -> str:
     """The pair and its neighbouring relation, in one sentence."""
-    return f"{challenge} ({relation(challenge.neighbours)} neighbours)"
+    what = plan.mechanism if isinstance(plan.mechanism, Recorded) else plan.challenge
+    return f"{what} ({relation(plan.mechanism.claims[0].neighbours)} neighbours)"
 
 
 def spent(tally: Tally, plan: Plan, evidence: Evidence) -> dict[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Challenge, Columns, Domain, Releases, Tables
+from audit.core import Array, Challenge, Columns, Domain, Outputs, Releases, Tables
 from audit.privacy import STRICT
 
 
@@ -39,8 +39,14 @@ class BlackBox:
     seed: int = 0
 
     def __call__(self, releases: Releases, challenge: Challenge) -> Columns:
-        """(n, k) counts of cells, each between 0 and the number of synthetic rows."""
+        """(n, k) counts of cells, each between 0 and the number of synthetic rows.
+
+        Raises:
+            Odd: on outputs that are no numbers.
+        """
         output = releases.public()
+        if isinstance(output, Outputs):
+            return output.columns()
         if isinstance(output, Columns):
             return output
         cells = self._cells(output.domain, challenge.canaries)

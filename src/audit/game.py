@@ -6,16 +6,19 @@ balanced; block b of seed s always holds the same trials, whoever plays it and i
 
 from __future__ import annotations
 
+import ast
 import collections
 import dataclasses
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import inspect
 import json
 import logging
 import os
 import sys
+import sysconfig
 import time
 import types
 import uuid
@@ -29,7 +32,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Releases, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Reporting, Trials
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ log = logging.getLogger(__name__)
 Features = Callable[[Releases, Challenge], Columns]
 Watch = Callable[[int], None]
 Play = Callable[[int], Trials]
+Side = tuple[Columns, Array | None, Array | None]
 
 
 # --- one block ------------------------------------------------------------------------------------------------
@@ -59,27 +63,33 @@ class Game:
         """
         pair = (self.challenge.data([False]), self.challenge.data([True]))
         sides = [self._safely(block, bit, pair) for bit in (False, True)]
-        names = sides[0][0].names
-        if sides[1][0].names != names:
+        names = [columns.names for columns, _, _ in sides]
+        if names[0] != names[1]:
             raise AuditError(
-                f"{self._where(block, 0)}: the columns differ between the two data sets; they would tell all"
+                f"{self._where(block, 0)}: the columns differ between the two data sets ({_difference(*names)}); they"
+                " would tell all: count that as an event with features=events"
             )
-        ratios = [ratio for _, ratio in sides if ratio is not None]
+        ratios = [ratio for _, ratio, _ in sides if ratio is not None]
+        spent = [eps for _, _, eps in sides if eps is not None]
         first = block * self.mechanism.block
         index = np.arange(first, first + self.mechanism.block)
         return Trials(
-            columns=names,
-            rows=_interleave([columns.values for columns, _ in sides]),
+            columns=names[0],
+            rows=_interleave([columns.values for columns, _, _ in sides]),
             bits=index % 2 == 1,
             index=index,
             run=index,
+            spent=_interleave(spent) if len(spent) == 2 else None,
             log_ratio=_interleave(ratios) if len(ratios) == 2 else None,
         )
 
-    def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
+    def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         """One side, with whatever goes wrong in it said of its trial: a mechanism may be anybody's code."""
         try:
             return self._side(block, bit, pair)
+        except Odd as odd:
+            places = [2 * place + int(bit) for place in (odd.places[0], odd.places[-1])]
+            raise AuditError(f"{self._where(block, *places)}: {odd}") from odd
         except AuditError:
             raise
         except (Exception, SystemExit) as error:
@@ -87,13 +97,18 @@ class Game:
             what = " ".join(f"{type(error).__name__}: {error}".split())
             raise AuditError(f"{self._where(block, int(bit))}: {what}; mend the mechanism or the features") from error
 
-    def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> tuple[Columns, Array | None]:
+    def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         half = self.mechanism.block // 2
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
         self._check(columns, half, block, bit)
-        return columns, releases.log_ratio(*pair)
+        spent = releases.spent() if isinstance(releases, Reporting) else None
+        if spent is not None and not (np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))):
+            raise AuditError(
+                f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
+            )
+        return columns, releases.log_ratio(*pair), spent
 
     def _check(self, columns: Columns, trials: int, block: int, bit: bool) -> None:
         values = np.asarray(columns.values)
@@ -112,12 +127,29 @@ class Game:
             place = 2 * int(np.argmax(bad)) + int(bit)
             raise AuditError(
                 f"{self._where(block, place)}: the released row is not finite"
-                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism"
+                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism,"
+                " or count it as an event with features=events"
             )
 
-    def _where(self, block: int, place: int) -> str:
-        name = type(self.mechanism).__name__
-        return f"{name}, trial {block * self.mechanism.block + place} (seed {self.seed}, block {block})"
+    def _where(self, block: int, place: int, last: int | None = None) -> str:
+        """Of which trial, or of which of every second trial up to ``last``, something is said."""
+        start, name = block * self.mechanism.block, type(self.mechanism).__name__
+        which = f"trial {start + place}"
+        if last is not None and last != place:
+            which = f"one of the trials {start + place}, {start + place + 2} … {start + last}"
+        return f"{name}, {which} (seed {self.seed}, block {block})"
+
+
+def _difference(absent: Sequence[str], present: Sequence[str]) -> str:
+    """The first column that one side has and the other has not.
+
+    >>> _difference(("y[0]",), ("y[0]", "y[1]"))
+    "'y[1]' is there with the canary only"
+    """
+    only = [name for name in [*absent, *present] if (name in absent) != (name in present)]
+    if not only:
+        return "in another order"
+    return f"{only[0]!r} is there {'without' if only[0] in absent else 'with'} the canary only"
 
 
 def _interleave(sides: Sequence[Array]) -> Array:
@@ -131,18 +163,29 @@ def _interleave(sides: Sequence[Array]) -> Array:
 def fingerprint(game: Game) -> dict[str, Any]:
     """What a game's trials depend on: the objects, the data sets, the seed, and the source that plays them.
 
+    A mechanism that runs other code than its own names it: ``modules`` (names) and ``programs`` (paths).
+
     Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
     """
     pair = [game.challenge.data([bit]) for bit in (False, True)]
-    objects = (game.mechanism, game.features)
-    return {
+    files = getattr(game.mechanism, "programs", ())
+    about = {
         "mechanism": _describe(game.mechanism),
         "features": _describe(game.features),
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources([*sorted(module for thing in objects for module in _modules(thing)), __name__]),
+        "source": sources([*sorted(_modules(game.mechanism) | _modules(game.features)), __name__]),
     }
+    return about | ({"programs": {str(path): _contents(path) for path in files}} if files else {})
+
+
+def _contents(path: Path) -> str:
+    """Digest of a file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise AuditError(f"cannot read {path} ({error.strerror}); it tells whether kept trials are stale") from error
 
 
 def _describe(thing: Any) -> list[Any]:
@@ -158,9 +201,9 @@ def _inside(value: Any) -> Any:
 
 
 def _modules(thing: Any) -> set[str]:
-    """Where the classes of a thing and of its parts are written."""
+    """Where the classes of a thing and of its parts are written, and what other code they name."""
     parts = thing if isinstance(thing, list | tuple) else _fields(thing).values() if _is_record(thing) else ()
-    own = set() if isinstance(thing, list | tuple) else {type(thing).__module__}
+    own = set() if isinstance(thing, list | tuple) else {type(thing).__module__, *getattr(thing, "modules", ())}
     nested = (part for part in parts if isinstance(part, list | tuple) or _is_record(part))
     return own.union(*(_modules(part) for part in nested))
 
@@ -182,31 +225,100 @@ def _digest(data: Any) -> str:
 
 
 def sources(modules: Sequence[str]) -> dict[str, str]:
-    """Module → digest of its text, for the modules and all of their own package that they use; other packages → version.
+    """Module → digest of its text, for modules and what they use; installed packages → version.
+
+    Followed are uses of the same package, and of modules that are somebody's own: not installed, not the language's.
 
     Args:
         modules: names of imported modules.
     """
     found: dict[str, str] = {}
+    packages: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        module = sys.modules.get(name)
-        if name in found or module is None:
+        module, theirs = sys.modules.get(name), _top(name) != _top(__name__)
+        if name in found or (module is None and not _own(name)):
             continue
         found[name] = _text(name)
-        waiting += [used for used in _used_by(module) if used.split(".")[0] == name.split(".")[0]]
+        used = (_used_by(module) if module is not None else set()) | (_imported_by(name) if theirs else set())
+        waiting += [other for other in used if _top(other) == _top(name) or _own(other)]
+        packages |= {_top(other) for other in used} if theirs else set()
     heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
-    return found | {name: importlib.metadata.version(name) for name in sorted(heavy)}
+    return found | {name: version for name in sorted(heavy | packages) if (version := _version(name))}
+
+
+def _top(name: str) -> str:
+    return name.split(".", maxsplit=1)[0]
+
+
+def _own(name: str) -> bool:
+    """Whether a module is a file of somebody's own."""
+    file = _file(name)
+    if file is None or _top(name) == _top(__name__):
+        return False
+    installed = {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return not installed and not Path(file).is_relative_to(sysconfig.get_path("stdlib"))
+
+
+def _file(name: str) -> str | None:
+    """The file of a module, imported already or not; None where there is none, or finding out would import a package."""
+    if name in sys.modules:
+        return getattr(sys.modules[name], "__file__", None)
+    parent = name.rpartition(".")[0]
+    if parent and parent not in sys.modules:
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return spec.origin if spec is not None and spec.has_location else None
+
+
+@functools.lru_cache(maxsize=512)
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 @functools.lru_cache(maxsize=512)
 def _text(name: str) -> str:
     """Digest of a module's source when it was first asked for: the process goes on with that, whatever is edited since."""
+    text = _source(name)
+    return "no source" if text is None else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source(name: str) -> str | None:
+    """A module's text; None where it is built in, compiled, or typed at a prompt."""
     try:
-        return hashlib.sha256(inspect.getsource(sys.modules[name]).encode()).hexdigest()
-    except (OSError, TypeError):  # built in, or typed at a prompt: no text to tell versions apart by
-        return "no source"
+        if name in sys.modules:
+            return inspect.getsource(sys.modules[name])
+        return Path(_file(name) or "").read_text("utf-8")
+    except (OSError, TypeError, UnicodeDecodeError):
+        return None
+
+
+def _imported_by(name: str) -> set[str]:
+    """Names that a module's text imports anywhere, of modules and of what is in them.
+
+    The namespace alone does not tell: a number knows no module that it came from.
+    """
+    try:
+        tree = ast.parse(_source(name) or "")
+    except SyntaxError:
+        return set()
+    package = name if hasattr(sys.modules.get(name), "__path__") else name.rpartition(".")[0]
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*up, *([node.module] if node.module else [])])
+            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return names - {""}
 
 
 def _used_by(module: types.ModuleType) -> set[str]:
@@ -337,6 +449,52 @@ class Played:
             self.tally.played += 1
             self.watch(len(trials))
             yield block, trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """Trials that were played elsewhere, each side shuffled, then one of each side in turn.
+
+    Even slices are balanced, as those of `Played` are. Where one side has more trials, the rest of it is left out.
+
+    Args:
+        recorded: all trials there are.
+        seed: of the shuffle.
+    """
+
+    recorded: Trials
+    seed: int
+
+    @property
+    def limit(self) -> int:
+        """Twice as many as the smaller side has."""
+        present = int(np.sum(self.recorded.bits))
+        return 2 * min(present, len(self.recorded) - present)
+
+    def trials(self, first: int, count: int) -> Trials:
+        """Trials ``first`` … ``first + count − 1`` of the shuffled stream.
+
+        Raises:
+            AuditError: more than there are.
+        """
+        self.allow(first + count)
+        return self._stream[first : first + count]
+
+    def allow(self, count: int) -> None:
+        """Refuse to go on where more trials are asked for than there are.
+
+        Raises:
+            AuditError: says how many there are.
+        """
+        if count > self.limit:
+            raise AuditError(f"trials={count} asks for more than the {self.limit:,} stored; give trials={self.limit}")
+
+    @functools.cached_property
+    def _stream(self) -> Trials:
+        rng, bits = np.random.default_rng(self.seed), self.recorded.bits
+        sides = [rng.permutation(np.flatnonzero(bits == bit))[: self.limit // 2] for bit in (False, True)]
+        place = np.arange(self.limit)
+        return dataclasses.replace(self.recorded[_interleave(sides)], index=place, run=place)
 
 
 # --- who plays ------------------------------------------------------------------------------------------------------

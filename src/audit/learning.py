@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-from audit.core import Array
+from audit.core import Array, AuditError
 
 Predict = Callable[[Array], Array]
 
@@ -70,3 +71,46 @@ class _Margin:
 
     def decision_function(self, rows: Array) -> Any:
         return self._model.predict(rows, output_margin=True)
+
+
+# --- data sets ---------------------------------------------------------------------------------------------------------
+
+
+def breast_cancer() -> tuple[tuple[str, ...], Array, Array]:
+    """The Wisconsin data set that scikit-learn ships: names, (569, 30) measurements, (569,) whether benign."""
+    from sklearn.datasets import load_breast_cancer
+
+    found = load_breast_cancer()
+    return tuple(map(str, found.feature_names)), found.data, found.target
+
+
+def digits() -> tuple[Array, Array]:
+    """The hand-written digits that scikit-learn ships: (1797, 64) grey values in [0, 1], (1797,) labels 0 … 9."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    return found.data / 16.0, found.target
+
+
+def openml(name: str, version: int, cache: str | None) -> Any:
+    """A data frame from OpenML, kept in ``cache``; None: scikit-learn's own folder.
+
+    Raises:
+        AuditError: offline, and not kept before.
+    """
+    from sklearn.datasets import fetch_openml
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of every retry
+            return fetch_openml(name, version=version, data_home=cache, as_frame=True).frame
+    except Exception as error:  # whatever a network does: URLError, timeouts, a damaged cache
+        told = " ".join(str(error).split())[:120]
+        raise AuditError(f"data set {name!r} cannot be fetched from OpenML ({told}); give task.data.path=…") from error
+
+
+def components(rows: Array, count: int) -> Callable[[Array], Array]:
+    """Whitened principal components of ``rows``, as a map of (n, d) to (n, count)."""
+    from sklearn.decomposition import PCA
+
+    return PCA(count, whiten=True, svd_solver="full").fit(rows).transform

@@ -57,6 +57,11 @@ class Holdout:
         return train, validation, self.trials - train - validation
 
     @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        return self.trials
+
+    @property
     def tested(self) -> int:
         """How many trials are tested."""
         return self.split()[2]
@@ -126,6 +131,11 @@ class Crossfit:
         return [0, *even(first, self.trials, self.folds - 1)]
 
     @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        return self.trials
+
+    @property
     def tested(self) -> int:
         """How many trials are tested where the attacker learns."""
         return self.trials - (self.cuts(learns=True)[1] if self.order == "progressive" else 0)
@@ -181,6 +191,11 @@ class Sequential:
             raise AuditError(
                 f"protocol.budget={self.budget} leaves nothing to test after protocol.first={self.first}; raise trials"
             )
+
+    @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        return self.budget
 
     @property
     def tested(self) -> int:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Fold, Power, Refused, Result, Scores, relation
+from audit.core import Array, Bound, Fold, LadderRun, Power, Refused, Result, Scores, relation
 from audit.criteria import sweep, upper_rate
 from audit.estimators.dkw import DKW
 from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
@@ -588,6 +588,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
         ("efficiency", _efficiency_words(result)),
         ("power", _power_words(result)),
+        *_control_facts(result),
     ]
 
 
@@ -599,6 +600,15 @@ def _exact_facts(result: Result) -> list[tuple[str, str]]:
     most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
     told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
     return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
+
+
+def _control_facts(result: Result) -> list[tuple[str, str]]:
+    """Of a control: what must be found, and where such a bug was seen."""
+    control = control_of(result)
+    truth = control.get("truth")
+    known = "" if truth is None else f"; {result.claims[0].notion.symbol} is {number(float(truth), 3)} in truth"
+    told = {"expected verdict": control.get("expected"), "seen": control.get("seen")}
+    return [(name, f"{value}{known if name != 'seen' else ''}") for name, value in told.items() if value]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -655,7 +665,10 @@ def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[s
     """Header and rows of a sweep's table, as strings.
 
     A configuration may say what others found, ``published: {mu_emp: …, corrected: …}``: it stands beside our figures.
+    Where all audits are controls, the columns are `CONTROLS`.
     """
+    if are_controls(results):
+        return CONTROLS, control_rows(results)
     theirs = [dict(result.config.get("published") or {}) for result in results]
     given = [name for key, name in PUBLISHED.items() if any(found.get(key) is not None for found in theirs)]
     names = distinct([result.name for result in results])
@@ -675,11 +688,16 @@ def _given(value: Any) -> str:
 
 
 def sweep_table(results: Sequence[Result]) -> RenderableType:
-    """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page."""
+    """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page.
+
+    Where each audit is a control, of a mechanism whose verdict is known beforehand, what was found stands beside that.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
+    if are_controls(results):
+        return _controls_table(results)
     header, rows = sweep_rows(results)
     kept = [place for place, name in enumerate(header) if name not in ("implied mu", "direct mu", "verdict")]
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
@@ -689,6 +707,77 @@ def sweep_table(results: Sequence[Result]) -> RenderableType:
     shown.add_column(header[-1], no_wrap=True)
     for row in rows:
         shown.add_row(*(Text(row[place]) for place in kept), Text(row[-1], style=COLOURS[row[-1]]))
+    return shown
+
+
+# --- controls: mechanisms of which it is known whether they keep their claim ------------------------------------------
+
+CONTROLS = ("control", "claim", "truth", "found", "verdict", "expected", "trials")
+
+
+def control_of(result: Result) -> dict[str, Any]:
+    """What a configuration says should be found: ``control: {expected: violation, truth: .inf, seen: "…"}``, else {}."""
+    return dict(result.config.get("control") or {})
+
+
+def are_controls(results: Sequence[Result]) -> bool:
+    """Whether of each audit it is known what it must say."""
+    return bool(results) and all(control_of(result) for result in results)
+
+
+def control_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Rows of the table of controls, see `CONTROLS`; *truth* and *found* are in the claim's notion.
+
+    *found* is the accusing lower bound; *truth* what the mechanism keeps on this pair, "kept" where it is the claim.
+    """
+    rows: list[tuple[str, ...]] = []
+    for result in results:
+        control, name = control_of(result), str(result.config.get("choices", {}).get("mechanism") or result.name)
+        truth = "kept" if control.get("truth") is None else number(float(control["truth"]), 3)
+        found = number(result.verdict.accusing.lower, 3)
+        told = (result.verdict.word, str(control.get("expected")), result.provenance.get("trials", "–"))
+        rows.append((name.rpartition("/")[2], str(result.claims[0]), truth, found, *told))  # its shelf is "expected"
+    return rows
+
+
+def gone_wrong(results: Sequence[Result]) -> tuple[list[str], list[str]]:
+    """Names of the controls that were missed, and of those that were accused falsely."""
+    missed: list[str] = []
+    accused: list[str] = []
+    for result, row in zip(results, control_rows(results), strict=True):
+        expected = control_of(result).get("expected") == "violation"
+        if (result.verdict.word == "violation") != expected:
+            (missed if expected else accused).append(row[0])
+    return missed, accused
+
+
+def control_words(results: Sequence[Result]) -> str:
+    """How many controls went wrong, in one sentence; "" where the results are no controls."""
+    if not are_controls(results):
+        return ""
+    broken = sum(control_of(result).get("expected") == "violation" for result in results)
+    missed, accused = (f"{len(names)}{_listed(names)}" for names in gone_wrong(results))
+    return f"Controls: {missed} of {broken} bugs missed, {accused} of {len(results) - broken} correct ones falsely accused."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _controls_table(results: Sequence[Result]) -> RichTable:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    for place, name in enumerate(CONTROLS):
+        justify: Any = "right" if name in ("truth", "found", "trials") else "left"
+        shown.add_column(name, justify=justify, no_wrap=place > 0, overflow="fold")
+    wrong = {name for names in gone_wrong(results) for name in names}
+    for row in control_rows(results):
+        shown.add_row(
+            *row[:4], Text(row[4], style=COLOURS[row[4]]), *row[5:], style="bold" if row[0] in wrong else None
+        )
     return shown
 
 
@@ -839,6 +928,112 @@ def _render(kind: str, **values: Any) -> str:
     template = Path(__file__).with_name("report.html").read_text("utf-8")
     world = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return world.from_string(template).render(kind=kind, palette=PALETTE, **values)
+
+
+# --- accuracy first -----------------------------------------------------------------------------------------------------
+
+
+def ladder_figure(run: LadderRun) -> Figure:
+    """The path up the ladder: accuracy against the ε of training, what was asked for, and what was spent in the end."""
+    figure = _figure(run.name, FRAME, 4.4)
+    (ax,) = _axes(figure, 1)
+    ax.axhline(run.threshold, color=INK["implied"], lw=1.5, ls=(0, (7, 2)))
+    ax.annotate("asked for", (run.ladder[0], run.threshold), (2, 4), textcoords="offset points", color=INK["implied"])
+    test = [(rung.eps, rung.test) for rung in run.rungs]
+    ax.plot(*zip(*test, strict=True), "o-", color=INK["measured"], lw=2, label="test (for the reader)")
+    shown = [(rung.eps, rung.noisy) for rung in run.rungs if rung.noisy is not None]
+    if shown:
+        ax.plot(*zip(*shown, strict=True), "s--", color=INK["direct"], lw=1, label="noisy validation (private)")
+    ax.axvline(run.spent, color=INK["muted"], lw=1, label=f"spent, checks included: {run.spent:.3g}")
+    ax.set(xscale="log", xlim=(0.8 * run.ladder[0], 1.25 * max(run.ladder[-1], run.spent)))
+    ax.set(xlabel=f"training: Rényi ε of order {run.order:g}", ylabel="accuracy")
+    ax.legend(frameon=False, labelcolor=INK["ink"], fontsize=10, loc="lower right")
+    return figure
+
+
+def ladder_facts(run: LadderRun) -> list[tuple[str, str]]:
+    """What an accuracy-first run found, in words."""
+    last, steps = run.rungs[-1], f"{len(run.rungs)} of {len(run.ladder)}"
+    reached = f"yes, at step {steps}" if run.passed else f"no; all {len(run.ladder)} steps are charged all the same"
+    return [
+        ("task", run.task),
+        ("accuracy", f"{run.threshold:g} was asked for; reached on private validation: {reached}"),
+        ("test", f"{last.test:.4f} (for the reader; outside of the guarantee)"),
+        ("spent", f"ε = {run.spent:.4g}, ex-post RDP of order {run.order:g}: the larger of training {last.eps:.4g}"
+                  f" and checks {last.checked:.4g}"),
+        ("as (ε, δ)", f"({run.approximate:.4g}, {run.delta:g}) approximate, ({run.probabilistic:.4g}, {run.delta:g})"
+                      " probabilistic, ex post"),
+        ("fixed ε", f"a run without looking pays for the ladder's top: RDP {run.fixed[0]:.4g},"
+                    f" ({run.fixed[1]:.4g}, {run.delta:g})"),
+        ("neighbours", "one record replaced; numbers of records, domain and marginals are public"),
+    ]  # fmt: skip
+
+
+def ladder_table(run: LadderRun) -> RenderableType:
+    """An accuracy-first run for the terminal."""
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    facts = RichTable.grid(padding=(0, 2))
+    for name, value in ladder_facts(run):
+        facts.add_row(Text(name, style="dim"), value)
+    steps = RichTable("step", "training ε", "checks ε", "spent ε", "noisy accuracy", "passed", "test")
+    for place, rung in enumerate(run.rungs):
+        figures = (f"{value:.4g}" for value in (rung.eps, rung.checked, rung.spent))
+        steps.add_row(str(place + 1), *figures, number(rung.noisy), "yes" if rung.passed else "no", number(rung.test))
+    return Group(Text(run.name, style="bold"), facts, steps)
+
+
+LADDER_COLUMNS = ("run", "passed", "steps", "spent RDP ε", "approximate ε", "fixed RDP ε", "test")
+
+
+def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
+    """A row for each accuracy-first run of a sweep, and one for the mean of those that differ in their seed only."""
+    rows: list[tuple[str, ...]] = []
+    groups: dict[str, list[LadderRun]] = {}
+    for run, name in zip(runs, distinct([run.name for run in runs]), strict=True):
+        rows.append((name, "yes" if run.passed else "no", *_ladder_figures([run])))
+        groups.setdefault(re.sub(r" ?seed=\d+", "", run.name), []).append(run)
+    for members, name in zip(groups.values(), distinct(list(groups)), strict=True):
+        if len(members) > 1:
+            reached = sum(run.passed for run in members)
+            rows.append((f"mean: {name}", f"{reached} of {len(members)}", *_ladder_figures(members)))
+    return rows
+
+
+def _ladder_figures(runs: Sequence[LadderRun]) -> list[str]:
+    figures = np.array([
+        (len(run.rungs), run.spent, run.approximate, run.fixed[0], run.rungs[-1].test) for run in runs
+    ])  # fmt: skip
+    return [f"{value:.4g}" for value in figures.mean(axis=0)]
+
+
+def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
+    """A sweep of accuracy-first runs for the terminal: which spends less; means only, where there are seeds."""
+    from rich.table import Table as RichTable
+
+    table, rows = RichTable(*LADDER_COLUMNS), ladder_rows(runs)
+    table.columns[0].min_width = 26
+    for row in [row for row in rows if row[0].startswith("mean: ")] or rows:
+        table.add_row(*row)
+    return table
+
+
+def save_ladder(run: LadderRun, folder: Path) -> Path:
+    """Write an accuracy-first run's figure and steps into ``folder``; return the figure's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _png(ladder_figure(run), folder / "ladder.png")
+    names = ("eps", "checked", "spent", "noisy", "passed", "test")
+    _csv(folder / "steps.csv", names, [[getattr(rung, name) for name in names] for rung in run.rungs])
+    return folder / "ladder.png"
+
+
+def save_ladder_sweep(runs: Sequence[LadderRun], folder: Path) -> Path:
+    """Write a sweep's table into ``folder``; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _csv(folder / "sweep.csv", LADDER_COLUMNS, ladder_rows(runs))
+    return folder / "sweep.csv"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from audit import interrupted, report
-from audit.core import AuditError, Result
+from audit.accuracy_first import LadderPlan, climb
+from audit.core import AuditError, LadderRun, Result
 from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
@@ -68,7 +69,8 @@ class Session:
         results = [result for _, result in self.audits]
         page = None
         if results:
-            together = report.family_words(len(results), family_wise(self.audits))
+            family = report.family_words(len(results), family_wise(self.audits))
+            together = " ".join(filter(None, (report.control_words(results), family)))
             where, command = self._store.folder(parent), self._provenance["command"]
             page = report.save_sweep(results, where, self._sweep or "sweep", command, together)
         self._store.finish_sweep(parent, results, status)
@@ -81,8 +83,9 @@ class Session:
 
     @property
     def status(self) -> int:
-        """Exit status: 0, or 2 when an audit failed."""
-        return 2 if self.failures else 0
+        """Exit status: 0; 2 when an audit failed; 1 when one of a sweep's controls came out otherwise than it must."""
+        controls = [result for _, result in self.audits if self._parent is not None and report.control_of(result)]
+        return 2 if self.failures else int(any(report.gone_wrong(controls)))
 
     def job(self, plan: Plan) -> None:
         """One audit: played, logged, printed."""
@@ -110,6 +113,66 @@ class Session:
         out.print(report.table(result))
         out.print(f"report {page}", soft_wrap=True, highlight=False)
         out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+
+
+class LadderSession:
+    """What ``audit accuracy-first`` has open: as `Session`, for runs that climb a ladder."""
+
+    def __init__(self, store: Store, sweep: str | None, jobs: int, command: str) -> None:
+        self._store, self._sweep = store, sweep
+        self._parent = store.start_sweep(sweep, jobs) if sweep is not None else None
+        self._provenance = provenance() | {"command": command}
+        self.runs: list[LadderRun] = []
+        self.failures: list[str] = []
+
+    @classmethod
+    def open(cls, plans: list[LadderPlan], sweep: str | None, command: str) -> LadderSession:
+        """Open the log before anything is spent; see `Session.open`."""
+        return cls(Store.open(plans[0].root), sweep, len(plans), command)
+
+    def __enter__(self) -> LadderSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._parent is not None:
+            if self.runs:
+                path = report.save_ladder_sweep(self.runs, self._store.folder(self._parent))
+                out.print(report.ladder_sweep_table(self.runs))
+                out.print(f"table  {path}", soft_wrap=True, highlight=False)
+            self._store.finish_sweep(self._parent, [], _status(error, self.failures))
+        for failure in self.failures:
+            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0, or 2 when a run failed."""
+        return 2 if self.failures else 0
+
+    def job(self, plan: LadderPlan) -> None:
+        """One run: climbed, logged, printed."""
+        plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
+        run = self._store.start(plan.name, plan.config, parent=self._parent)
+        folder = self._store.folder(run)
+        try:
+            with bars("ladder", len(plan.ladder.eps)) as advance:
+                found, model = climb(plan, lambda step, steps: advance(1))
+            output, figure = model.write(folder), report.save_ladder(found, folder)
+            self._store.log_ladder(run, found)
+        except BaseException as error:
+            self._store.finish(run, _status(error, []))
+            if not isinstance(error, AuditError) or interrupted(error):
+                raise
+            self.failures.append(f"{plan.name}: {error}")
+            return
+        self._store.finish(run, "FINISHED")
+        self.runs.append(found)
+        if self._parent is None:
+            out.print(report.ladder_table(found))
+            for name, path in (("output", output), ("figure", figure)):
+                out.print(f"{name} {path}", soft_wrap=True, highlight=False)
+            out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
 
 
 def _status(error: BaseException | None, failures: list[str]) -> Status:

@@ -28,7 +28,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from audit.core import AuditError, Result
+from audit.core import AuditError, LadderRun, Result
 from audit.privacy import GDP, ApproximateDP
 
 if TYPE_CHECKING:
@@ -100,6 +100,21 @@ def metrics(result: Result) -> dict[str, float]:
     for stage in result.stages:
         found[f"seconds/{stage.name}"] = stage.seconds
     return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def ladder_metrics(found: LadderRun) -> dict[str, float]:
+    """The numbers at the end of an accuracy-first run."""
+    return {
+        "steps_taken": float(len(found.rungs)),
+        "passed": float(found.passed),
+        "spent_rdp": found.spent,
+        "spent_eps": found.approximate,
+        "spent_eps_probabilistic": found.probabilistic,
+        "fixed_rdp": found.fixed[0],
+        "fixed_eps": found.fixed[1],
+        "accuracy_test": found.rungs[-1].test,
+        "seconds": found.seconds,
+    }
 
 
 def _lower(result: Result, notion: type, estimator: str) -> float | None:
@@ -225,6 +240,27 @@ class Store:
         with _one_line(f"run {run} cannot be logged"):
             tags = [RunTag(_key(name), value) for name, value in _result_tags(result).items()]
             self._batch(run, metrics=[Metric(_key(k), v, now, 0) for k, v in numbers.items()], tags=tags)
+            self._upload(run)
+
+    def log_ladder(self, run: str, found: LadderRun) -> None:
+        """Log an accuracy-first run: its steps as steps of metrics, its end as metrics and tags, its folder.
+
+        Raises:
+            AuditError: when the store refuses.
+        """
+        from mlflow.entities import Metric, RunTag
+
+        now = int(time.time() * 1000)
+        numbers = [Metric(name, value, now, 0) for name, value in ladder_metrics(found).items()]
+        for step, rung in enumerate(found.rungs):
+            told = {k: v for k, v in dataclasses.asdict(rung).items() if v is not None}
+            numbers += [Metric(f"step/{name}", float(value), now, step) for name, value in told.items()]
+        told = {name.replace(" ", "_"): value for name, value in found.provenance.items()}
+        tags = [RunTag(_key(k), v) for k, v in (told | {"mlflow.note.content": found.task}).items()]
+        with _one_line(f"run {run} cannot be logged"):
+            self._batch(run, tags=tags)
+            for first in range(0, len(numbers), 1000):
+                self._batch(run, metrics=numbers[first : first + 1000])
             self._upload(run)
 
     def finish(self, run: str, status: Status) -> None:

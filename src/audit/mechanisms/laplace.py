@@ -43,8 +43,13 @@ class Noisy:
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
-        """(n,) (|y − a| − |y − b|)/scale for the true numbers a and b."""
-        return (np.abs(self.noisy - self.statistic(absent)) - np.abs(self.noisy - self.statistic(present))) / self.scale
+        """(n,) (|y − a| − |y − b|)/scale for the true numbers a and b, to 12 digits.
+
+        Its two atoms, ±|b − a|/scale, must be one number each: the last bits tell a from b (Mironov 2012), and a threshold
+        between them would accuse the Laplace mechanism of what its floating-point numbers do.
+        """
+        near, far = (np.abs(self.noisy - self.statistic(data)) for data in (absent, present))
+        return np.round((near - far) / self.scale, 12)
 
 
 def laplace_beta(alpha: ArrayLike, shift: float) -> Any:

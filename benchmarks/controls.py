@@ -1,0 +1,106 @@
+"""How often the verdict is wrong: bugs that are missed, correct mechanisms that are accused, over many seeds.
+
+    .venv/bin/python benchmarks/controls.py [laplace gaussian …] [--seeds 200] [--missed 20] [--root mlruns/bench]
+    .venv/bin/python benchmarks/controls.py --readme      # one sweep=controls, as the README's table
+
+Every audit is as `audit sweep=controls` plays it; false accusations are tested against the nominal 1 % (exact binomial,
+one-sided, at 1e-6), of each mechanism and of all together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from scipy.stats import binom
+
+from audit import cli, report
+from audit.core import Result
+from audit.experiment import Plan, audit
+
+CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")  # aim_fixed is mst_fixed by another name
+README = Path(__file__).parents[1] / "README.md"
+MARKS = "<!-- controls -->\n", "<!-- /controls -->"
+
+
+def plans(words: Sequence[str], root: Path) -> list[Plan]:
+    """The audits that ``words`` name, with the one estimator that cannot be left out."""
+    _, found = cli.check([*words, f"root={root}", "backend=serial"], many=False)
+    return [dataclasses.replace(plan, estimators=plan.estimators[:1]) for plan in found]
+
+
+def over_seeds(plan: Plan, seeds: int) -> list[Result]:
+    """The same audit under every seed."""
+    return [audit(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
+
+
+def accusations(names: Sequence[str], root: Path, seeds: int) -> None:
+    """Table of false accusations."""
+    print("| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|")
+    everyone = 0
+    for name in names:
+        (plan,) = plans([f"mechanism=correct/{name}"], root)
+        results = over_seeds(plan, seeds)
+        accused = sum(result.verdict.word == "violation" for result in results)
+        everyone += accused
+        found = max(result.verdict.accusing.lower for result in results)
+        row = (name, results[0].claims[0], accused, seeds, f"{found:.4f}", f"{chance(accused, seeds):.3g}")
+        print("|", " | ".join(map(str, row)), "|", flush=True)
+    total = seeds * len(names)
+    told = "passes" if chance(everyone, total) > 1e-6 else "FAILS"
+    print(f"| all | | {everyone} | {total} | | {chance(everyone, total):.3g} ({told} at 1e-6) |", flush=True)
+
+
+def chance(accused: int, audits: int) -> float:
+    """P(Bin(audits, 1 %) ≥ accused)."""
+    return float(binom.sf(accused - 1, audits, 0.01))
+
+
+def missed(root: Path, seeds: int) -> None:
+    """Table of bugs that are missed, and of accusing bounds above the truth."""
+    print("\n| bug | claim | truth | median found | missed | above the truth | of |\n|---|---|---|---|---|---|---|")
+    for path in sorted((cli.folder("conf") / "mechanism" / "broken").glob("*.yaml")):
+        (plan,) = plans([f"mechanism=broken/{path.stem}"], root)
+        results = over_seeds(plan, seeds)
+        found = sorted(result.verdict.accusing.lower for result in results)
+        lost, truth = report.gone_wrong(results)[0], float(report.control_of(results[0])["truth"])
+        above = sum(lower > truth for lower in found)
+        row = (path.stem, results[0].claims[0], report.number(truth, 3), f"{found[len(found) // 2]:.3f}")
+        print("|", " | ".join(map(str, (*row, len(lost), above, seeds))), "|", flush=True)
+
+
+def readme(root: Path) -> None:
+    """Play sweep=controls once and put its table between the README's marks."""
+    results = [audit(plan) for plan in plans(["sweep=controls"], root)]
+    rows = [report.CONTROLS, tuple("---" for _ in report.CONTROLS), *report.control_rows(results)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    text = README.read_text("utf-8")
+    start, end = MARKS
+    new = f"{start}{table}\n\n{report.control_words(results)}\n{end}"
+    README.write_text(re.sub(f"{start}.*{end}", lambda _: new, text, flags=re.DOTALL), "utf-8")
+    print(report.control_words(results))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=CHEAP, help="correct mechanisms")
+    parser.add_argument("--seeds", type=int, default=200, help="of each correct mechanism")
+    parser.add_argument("--missed", type=int, default=20, help="seeds of each bug")
+    parser.add_argument("--root", type=Path, default=Path("mlruns/bench"))
+    parser.add_argument("--readme", action="store_true")
+    given = parser.parse_args()
+    cli._register()
+    if given.readme:
+        readme(given.root)
+        return
+    if given.seeds:
+        accusations(given.names, given.root, given.seeds)
+    if given.missed:
+        missed(given.root, given.missed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A bound from scores alone, for those who have their own mechanism, their own attack, and numbers already."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from audit.core import Array, AuditError, Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
+from audit.criteria import ClaimLower
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.privacy import GDP, Notion
+
+
+def bound(
+    in_scores: ArrayLike,
+    out_scores: ArrayLike,
+    *,
+    notion: Notion | None = None,
+    estimator: Estimator | None = None,
+    significance: float | None = None,
+    threshold: float | None = None,
+    share: float = 0.5,
+    seed: int = 0,
+) -> Bound:
+    """How much the mechanism behind some scores leaks at least.
+
+    The scores may be those of any attack that saw none of the runs that they belong to; each must come from a run of its
+    own. A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side
+    chooses it, by the criterion ``claim_lower``, and the bound is read off the others alone: that is what the choice
+    costs.
+
+    Args:
+        in_scores: (n,) of runs with the record, high where the attack believes in it; infinities allowed.
+        out_scores: (m,) of runs without it.
+        notion: what is bounded; GDP (μ) where nothing is said.
+        estimator: the recipe, any of ``audit.estimators``; Clopper–Pearson, which is finite-sample, where nothing is said.
+        significance: error probability, in (0, ½); the estimator's own where nothing is said.
+        threshold: from which on a score means "present"; chosen before the scores were seen.
+        share: of each side that chooses the threshold where none is given, in (0, 1).
+        seed: of the draw of that share.
+
+    Returns:
+        The bound, with the sort of promise that the estimator makes.
+
+    Raises:
+        AuditError: scores that are empty or NaN, a share that leaves a side empty, an estimator that cannot read such
+            evidence.
+
+    >>> from audit.privacy import PureDP
+    >>> rng = np.random.default_rng(0)
+    >>> ins, outs = rng.laplace(1, size=4000), rng.laplace(0, size=4000)  # 1-DP
+    >>> found = bound(ins, outs, notion=PureDP(), significance=0.05, threshold=1.0)
+    >>> round(found.lower, 2), found.kind, found.significance
+    (0.87, 'finite-sample', 0.05)
+    >>> round(bound(ins, outs, notion=PureDP(), significance=0.05).lower, 2)  # half of them chose a threshold
+    0.77
+    """
+    sides = [_side("out_scores", out_scores), _side("in_scores", in_scores)]
+    notion, recipe = notion or GDP(), estimator or ClopperPearson()
+    if significance is not None:
+        if not 0 < significance < 0.5:
+            raise AuditError(f"significance={significance}: must be above 0 and below 0.5")
+        recipe = cast(Estimator, dataclasses.replace(cast(Any, recipe), significance=significance))
+    scores = _scores(sides)
+    fold = _split(scores, notion, share, seed) if threshold is None else _whole(scores, threshold)
+    try:
+        return recipe(Evidence((fold,)), notion)
+    except Refused as reason:
+        raise AuditError(f"{recipe.name} has no bound here: {reason}; choose another estimator") from reason
+
+
+def _side(name: str, scores: ArrayLike) -> Array:
+    try:
+        side = np.asarray(scores, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise AuditError(f"{name} holds no numbers ({error}); give one score a run") from error
+    if side.ndim != 1 or not len(side):
+        raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
+    if np.isnan(side).any():
+        raise AuditError(
+            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too"
+        )
+    return side
+
+
+def _scores(sides: list[Array]) -> Scores:
+    """Both sides as one, absent first."""
+    index = np.arange(len(sides[0]) + len(sides[1]))
+    return Scores(np.concatenate(sides), index >= len(sides[0]), index, index)
+
+
+def _at(scores: Scores, where: Array) -> Scores:
+    return Scores(scores.values[where], scores.bits[where], scores.index[where], scores.run[where])
+
+
+def _whole(scores: Scores, threshold: float) -> Fold:
+    """All of them tested at a threshold that was chosen beforehand."""
+    if np.isnan(threshold):
+        raise AuditError("threshold=nan: must be a number; infinities say always, or never")
+    return Fold(np.array([], int), None, float(threshold), scores)
+
+
+def _split(scores: Scores, notion: Notion, share: float, seed: int) -> Fold:
+    """A random share of each side chooses the threshold, the others test it."""
+    rng = np.random.default_rng(seed)
+    chosen = np.zeros(len(scores), dtype=bool)
+    for bit in (False, True):
+        side = rng.permutation(np.flatnonzero(scores.bits == bit))
+        count = round(share * len(side))
+        if not 0 < count < len(side):
+            raise AuditError(
+                f"share={share:g} of {len(side)} scores leaves none to {'choose on' if count <= 0 else 'test'}; give more"
+                " scores, or a threshold"
+            )
+        chosen[side[:count]] = True
+    selection = _at(scores, chosen)
+    threshold = ClaimLower()(selection, Claim(notion, 0.0))
+    return Fold(np.array([], int), selection, threshold, _at(scores, ~chosen))

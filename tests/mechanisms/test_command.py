@@ -1,0 +1,215 @@
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from audit.canaries.pair import Pair
+from audit.canaries.worst_case import WorstCase
+from audit.core import AuditError, Odd
+from audit.events import Events
+from audit.features import BlackBox
+from audit.game import Cache, Game, Played, Serial
+from audit.mechanisms import command
+from audit.mechanisms.command import Command
+from audit.mechanisms.promises import GaussianDP
+
+PAIR = Pair(absent=(0,), present=(0, 1))
+
+HEAD = """
+import json, os, random, sys, time
+for line in sys.stdin:
+    ask = json.loads(line)
+    rng = random.Random(ask["seed"])
+    rows = [[len(ask["data"]) + rng.gauss(0, 1)] for _ in range(ask["trials"])]
+"""
+GOOD = HEAD + '    print(json.dumps({"rows": rows, "columns": ["count"]}), flush=True)\n'
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A program of somebody's own: ``program(code)`` makes the mechanism."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(code=GOOD, **options):
+        (tmp_path / "mine.py").write_text(code)
+        argv = (sys.executable, "mine.py")
+        return Command(**{"argv": argv, "claim": GaussianDP(mu=1), "timeout": 20} | options)
+
+    started, start = [], command._Program._start
+    monkeypatch.setattr(command._Program, "_start", lambda self: (started.append(self), start(self))[1])
+    command._program.cache_clear()
+    yield make
+    for each in started:  # nothing outlives its test
+        each.leave()
+        assert each.process is None
+
+
+def play(mechanism, features=None, block=0):
+    return Game(mechanism, PAIR, features or BlackBox(), seed=0).play(block)
+
+
+def test_a_program_is_asked_for_rows(program):
+    mechanism = program()
+    trials = play(mechanism)
+    assert trials.columns == ("count",) and trials.rows.shape == (1000, 1)
+    # sd of the difference of means: √(2/500) = 0.063; 5 sd: a false failure has probability 6e-7
+    assert trials.rows[trials.bits].mean() - trials.rows[~trials.bits].mean() == pytest.approx(1, abs=0.316)
+    assert np.array_equal(play(mechanism).rows, trials.rows)
+    assert len(np.unique(trials.rows)) == 1000, "every request has a seed of its own"
+    assert mechanism.notes(PAIR.data([True])) == ()
+
+
+def test_one_process_answers_all_requests(program):
+    code = HEAD + '    print(json.dumps({"rows": [[os.getpid()]] * ask["trials"]}), flush=True)\n'
+    mechanism = program(code, batch=10)
+    assert len(np.unique(play(mechanism).rows)) == 1
+
+
+def test_a_table_comes_with_its_columns_and_as_a_file_where_that_is_wanted(program):
+    code = """
+import json, sys
+import numpy as np
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "npz" in ask:
+        with np.load(ask["npz"], allow_pickle=False) as given:
+            data, columns = given["data"], given["columns"]
+    else:
+        data, columns = np.array(ask["data"]), ask["columns"]
+    rows = np.random.default_rng(ask["seed"]).normal(data.sum(), 1, (ask["trials"], 2))
+    np.savez("answer.npz", rows=rows, columns=np.array([c + "!" for c in columns[:2]]))
+    print(json.dumps({"npz": "answer.npz"}), flush=True)
+"""
+    data = WorstCase().data([True])
+    plain, as_file = (
+        program(code, npz=npz).release(data, 5, np.random.default_rng(0)).insider() for npz in (False, True)
+    )
+    assert plain.names == as_file.names == ("a!", "b!") and np.array_equal(plain.values, as_file.values)
+
+
+def test_what_is_no_row_of_numbers_is_an_event(program):
+    code = HEAD + '    rows[1] = None if len(ask["data"]) > 1 else float("nan")\n' + GOOD.splitlines()[-1] + "\n"
+    with pytest.raises(AuditError, match=r"Command, trial 2 \(seed 0, block 0\): it put out nan \(float\)"):
+        play(program(code))
+    rows = play(program(code), Events()).rows
+    assert np.isfinite(rows).all() and not np.array_equal(rows[2], rows[3])
+
+
+BROKEN = [
+    ("print('hello', flush=True); time.sleep(60)", "its answer is no JSON object on one line but 'hello'"),
+    ("print('[1]', flush=True)", """its answer '[1]' has no "rows", "npz" or "error\""""),
+    ("print('{\"rows\": [[1]]}', flush=True)", "it answered 1 rows where 100 rows were due"),
+    ("print('{\"rows\": 3}', flush=True)", "it answered int where 100 rows were due"),
+    ('print(\'{"npz": "no.npz"}\', flush=True)', "its file no.npz has no readable array rows"),
+    ('print(\'{"error": "lost\\\\nkey"}\', flush=True)', "it says: lost key"),
+    ("sys.stderr.write('first\\nlast one\\n'); sys.exit(3)", "(exit status 3); its last words: 'last one'"),
+    ("sys.exit(0)", "it left without an answer (exit status 0)"),
+    ("os.kill(os.getpid(), 9)", "it left without an answer (killed by signal 9)"),
+    ("1 / 0", "its last words: 'ZeroDivisionError: division by zero'"),
+    ("sys.stdout.close(); os.close(1); time.sleep(60)", "it left without an answer (it closed its output)"),
+    ("print(json.dumps({'rows': rows, 'columns': ['a', 'a']}), flush=True)", "are no list of different names"),
+]
+
+
+@pytest.mark.parametrize(("code", "says"), BROKEN, ids=[says for _, says in BROKEN])
+def test_a_program_that_breaks_the_protocol_is_one_line_with_trial_and_seed(program, code, says):
+    mechanism = program(HEAD + f"    {code}\n")
+    with pytest.raises(AuditError) as error:
+        play(mechanism)
+    assert str(error.value).startswith("Command, one of the trials 0, 2 … 198 (seed 0, block 0): ")
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_program_that_hangs_is_ended(program):
+    code = HEAD + "    sys.stderr.write('thinking\\n'); sys.stderr.flush(); time.sleep(600)\n"
+    start = time.monotonic()
+    with pytest.raises(AuditError, match=r"no answer within 1 s; its last words: 'thinking'; mend it, or raise"):
+        play(program(code, timeout=1))
+    assert time.monotonic() - start < 15
+
+
+def test_a_program_that_does_not_read_is_ended_too(program):
+    big = np.zeros((300_000, 1))  # more than a pipe holds
+    with pytest.raises(Odd, match="no answer within 1 s"):
+        program("import time\ntime.sleep(600)\n", timeout=1).release(big, 2, np.random.default_rng(0))
+
+
+def test_death_at_trial_4711_is_named_and_finished_blocks_are_kept(program, tmp_path):
+    """With batch=1 every trial is a request: the 2,356th one with the record is trial 4711."""
+    code = GOOD.replace("\nfor", "\ncount = 0\nfor").replace(
+        "    rng =",
+        "    count += len(ask['data']) == 2\n    if count == 2356: sys.exit('out of memory')\n    rng =",
+    )
+    game = Game(program(code, batch=1), PAIR, BlackBox(), seed=0)
+    with pytest.raises(AuditError) as error:
+        Played(game, Serial(), tmp_path / "trials").trials(0, 10_000)
+    assert str(error.value) == (
+        "Command, trial 4711 (seed 0, block 4): it left without an answer (exit status 1); its last words: 'out of memory'"
+    )
+    kept = Cache(tmp_path / "trials", game)
+    assert [kept.load(block) is not None for block in range(6)] == [True] * 4 + [False] * 2
+
+
+def test_an_error_that_names_its_trial_is_believed(program):
+    code = HEAD + '    print(json.dumps({"error": "no", "trial": 7}), flush=True)\n'
+    with pytest.raises(AuditError, match=r"Command, trial 14 \(seed 0, block 0\): it says: no$"):
+        play(program(code))
+
+
+def test_a_program_that_leaves_after_each_answer_is_started_again(program):
+    mechanism = program(GOOD + "    break\n")
+    assert np.array_equal(play(mechanism).rows, play(program(GOOD)).rows)
+
+
+def test_a_second_line_is_never_taken_for_the_next_answer(program):
+    mechanism = program(GOOD + GOOD.splitlines()[-1] + "\n")
+    with pytest.raises((AuditError, Odd), match="wrote more than one line"):
+        for _ in range(3):
+            mechanism.release(PAIR.data([True]), 2, np.random.default_rng(0))
+            time.sleep(0.2)
+
+
+def test_no_shell_reads_the_words(program, tmp_path):
+    mechanism = program(
+        "import sys\nopen('words', 'w').write(repr(sys.argv[1:]))\n", argv=(sys.executable, "mine.py", "$(touch x); *")
+    )
+    with pytest.raises(AuditError):
+        play(mechanism)
+    assert (tmp_path / "words").read_text() == repr(["$(touch x); *"]) and not (tmp_path / "x").exists()
+
+
+def test_a_program_that_takes_no_notice_of_its_seed_is_found_out(program):
+    (said,) = program(GOOD.replace('random.Random(ask["seed"])', "random.Random()")).notes(PAIR.data([True]))
+    assert said.startswith("Not reproducible") and "takes no notice of its seed" in said
+    (said,) = program(GOOD.replace('random.Random(ask["seed"])', "random.Random(1)")).notes(PAIR.data([True]))
+    assert "the same rows for two seeds" in said
+
+
+def test_a_program_that_does_not_answer_at_the_start_is_one_line(program):
+    with pytest.raises(AuditError, match=r"^Command, before the first trial \(seed 1, 20 trials\): it left without"):
+        program("raise SystemExit('no')\n").notes(PAIR.data([True]))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"argv": ("no-such-program-anywhere",)}, "is found; give its path"),
+        ({"files": ("no.py",)}, "there is no file 'no.py'"),
+    ],
+)
+def test_a_program_that_is_not_there_is_refused_at_once(program, options, says):
+    with pytest.raises(AuditError, match=says):
+        program(**options)
+
+
+def test_an_edited_program_never_meets_stale_trials(program, tmp_path):
+    def folder(**options):
+        return Cache(tmp_path, Game(program(**options), PAIR, BlackBox(), 0)).folder
+
+    before = folder()
+    assert folder() == before and folder(code=GOOD + "\n# edited\n") != before
+    (tmp_path / "lib.py").write_text("a = 1\n")
+    watched = folder(files=("lib.py",))
+    (tmp_path / "lib.py").write_text("a = 2\n")
+    assert folder(files=("lib.py",)) != watched
