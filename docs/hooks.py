@@ -157,22 +157,29 @@ def _choice(row: Row) -> str:
 
 
 def options() -> str:
-    """Every option of every group: what its class says first, and its YAML."""
-    folders = {folder.name: folder for folder in sorted((ROOT / "conf").iterdir()) if folder.is_dir()}
-    known = [name for name in GROUPS if name in folders]
-    return "\n\n".join(_group(folders[name]) for name in [*known, *(name for name in folders if name not in known)])
+    """Every option of every group: what its class or its file says first, and its YAML; known bugs in one line each."""
+    folders = {str(folder.relative_to(ROOT / "conf")): folder for folder in sorted((ROOT / "conf").rglob("*"))}
+    groups = [name for name, folder in folders.items() if folder.is_dir()]
+    order = {name: place for place, name in enumerate(GROUPS)}
+    groups.sort(key=lambda name: (order.get(name.split("/")[0], len(order)), name))
+    return "\n\n".join(_group(name, folders[name]) for name in groups)
 
 
-def _group(folder: Path) -> str:
-    return f"## {folder.name}\n\n" + "\n\n".join(_option(path) for path in sorted(folder.glob("*.yaml")))
+CONTROLS = ("mechanism/broken", "mechanism/correct")
 
 
-def _option(path: Path) -> str:
-    text = path.read_text("utf-8")
-    said = _said(path)
-    target = (yaml.safe_load(text) or {}).get("_target_")
-    first = said or (_first_line(target) if target else "")
-    title = f"### `{path.parent.name}={path.stem}` {{: #{path.parent.name}-{path.stem} }}"
+def _group(name: str, folder: Path) -> str:
+    paths = sorted(folder.glob("*.yaml"))
+    if name in CONTROLS:  # options of the group above, in a folder
+        rows = [[f"`mechanism={folder.name}/{path.stem}`", html.escape(_said(path))] for path in paths]
+        return f"## {name}\n\n" + table(["option", "what it is"], rows)
+    return f"## {name}\n\n" + "\n\n".join(_option(name, path) for path in paths)
+
+
+def _option(group: str, path: Path) -> str:
+    target = (yaml.safe_load(path.read_text("utf-8")) or {}).get("_target_")
+    first = _said(path) or (_first_line(target) if target else "")
+    title = f"### `{group}={path.stem}` {{: #{group.replace('/', '-')}-{path.stem} }}"
     return f"{title}\n\n{html.escape(first)}{_yaml(path)}"
 
 
@@ -220,6 +227,32 @@ def _figure(value: float | None) -> str:
     return "counts not public" if value is None else f"{value:.4f}"
 
 
+# --- what the README and benchmarks/ measured -----------------------------------------------------------------------------
+
+
+def controls() -> str:
+    """The README's table of controls, which benchmarks/controls.py makes, with what each bug is."""
+    text = _text("README.md").split("<!-- controls -->")[1].split("<!-- /controls -->")[0]
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    ]
+    lines = [[f"`{name}`", html.escape(_control(name)), *cells] for name, *cells in rows]
+    said = re.search(r"^Controls: .*", text, re.MULTILINE)
+    return table([header[0], "what it is", *header[1:]], lines) + f"\n\n{said[0] if said else ''}"
+
+
+def _control(name: str) -> str:
+    """What the YAML of a known bug, or of a correct twin, says at its head."""
+    found = [ROOT / "conf" / group / f"{name}.yaml" for group in CONTROLS]
+    return next((_said(path) for path in found if path.exists()), "")
+
+
+def controls_over_seeds() -> str:
+    """The section of benchmarks/README.md."""
+    section = _text("benchmarks/README.md").split("\n## Controls\n")[1]
+    return section.split("\n## ")[0].strip()
+
+
 # --- public names ------------------------------------------------------------------------------------------------------
 
 
@@ -230,5 +263,16 @@ def names() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
-    for part in (coverage, coverage_by_law, coverage_of_protocols, coverage_size, published, options, sweeps, names)
+    for part in (
+        controls,
+        controls_over_seeds,
+        coverage,
+        coverage_by_law,
+        coverage_of_protocols,
+        coverage_size,
+        published,
+        options,
+        sweeps,
+        names,
+    )
 }

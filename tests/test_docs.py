@@ -108,8 +108,12 @@ NAMED = {"mechanism=mine"}
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty one, but for the table that the README takes for granted."""
+    """An empty one, but for what the README takes for granted: a table, a function, rows."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    (tmp_path / "mine.py").write_text("def release(data, rng):\n    return rng.normal()\n")
+    (tmp_path / "rows.csv").write_text("count,present\n" + "0.5,0\n1.5,1\n" * 2000)
     (tmp_path / "adult.csv").write_text("x,y\n0,0\n0,0\n1,1\n")
     (tmp_path / "adult-domain.json").write_text('{"x": 2, "y": 2}')
     return tmp_path
