@@ -25,6 +25,10 @@ NEEDS = {
     "canary=one_pupil": ["mechanism=class_mean"],
     "canary=one_move": ["mechanism=hierarchical_counts"],
     "canary=answers": ["mechanism=above_threshold"],
+    "canary=coins": ["mechanism=answers", "protocol=one_run", "estimator=one_run"],
+    "mechanism=answers": ["canary=coins", "canary.count=1"],
+    "mechanism=dp_sgd": ["canary=mislabelled", "canary.rows=40", "mechanism.epochs=1"],
+    "protocol=one_run": ["canary=coins", "mechanism=answers"],
 }
 
 

@@ -56,29 +56,33 @@ def _read_log_ratio(trials: Trials) -> Array:
 
 @dataclass(frozen=True, config=STRICT)
 class Column:
-    """One column as it is: a score that somebody's own attack gave already, high where it believes in the record.
+    """One column as it is: a score that somebody's own attack gave already, or what an insider knows to look at.
 
     Nothing is learnt, so protocols that fit as they go spend nearly no trial on fitting.
 
     Args:
-        column: its name.
+        column: its name; None: the only one there is.
     """
 
-    column: str
+    column: str | None = None
     learns: ClassVar[bool] = False
 
     def __call__(self, trials: Trials) -> Attack:
-        """An attack that reads the column off each trial.
+        """An attack that reads the column.
 
         Raises:
-            AuditError: when there is no such column.
+            AuditError: when there is no such column, or more than one and no name.
         """
-        if self.column not in trials.columns:
+        known = ", ".join(trials.columns)
+        if self.column is None and len(trials.columns) != 1:
             raise AuditError(
-                f"attacker.column={self.column}: there is no such column; there are {', '.join(trials.columns)}"
+                f"attacker=column: there are {len(trials.columns)} columns; set attacker.column to one of {known}, or"
+                " features=white_box"
             )
-        place = trials.columns.index(self.column)
-        return lambda unseen: unseen.rows[:, place].astype(float)
+        if self.column is not None and self.column not in trials.columns:
+            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {known}")
+        place = trials.columns.index(self.column) if self.column is not None else 0
+        return lambda unseen: np.asarray(unseen.rows[:, place], dtype=float)
 
 
 @dataclass(frozen=True, config=STRICT)

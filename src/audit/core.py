@@ -278,6 +278,15 @@ class Reporting(Protocol):
 
 
 @runtime_checkable
+class CanaryReleases(Protocol):
+    """Releases that show something of each canary by itself, for audits in one run."""
+
+    def of_canaries(self) -> Releases:
+        """A single run, seen canary by canary: as many rows as the challenge has canaries, in their order."""
+        ...
+
+
+@runtime_checkable
 class Mechanism(Protocol):
     """Frozen hyperparameters, what they promise, and a way to run many times at once.
 
@@ -548,6 +557,12 @@ class Evidence:
         """Whether so many runs as were planned, each tested once, were judged by one attack: then counts are binomial."""
         run = np.concatenate([fold.test.run for fold in self.folds])
         return not self.stopped and len(self.folds) == 1 and len(np.unique(run)) == len(run)
+
+    @property
+    def one_run(self) -> bool:
+        """Whether the test trials are canaries of a single run, several of them."""
+        run = np.concatenate([fold.test.run for fold in self.folds])
+        return not self.stopped and len(self.folds) == 1 and len(run) > 1 and len(np.unique(run)) == 1
 
 
 @dataclasses.dataclass(frozen=True)

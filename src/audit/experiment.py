@@ -45,8 +45,9 @@ from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import progressive
 from audit.estimators.ex_post import ExPost
+from audit.estimators.one_run import OneRun
 from audit.estimators.power import detectable, efficiency, trials_needed
-from audit.game import Backend, Features, Game, Played, Stored, Tally
+from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
 T = TypeVar("T")
@@ -133,6 +134,18 @@ class Plan:
                 f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary,"
                 " or leave canary= out where the mechanism brings its own"
             )
+        canaries, single = len(self.challenge.canaries), game_of(self.protocol) is Game
+        if single and canaries != 1:
+            raise AuditError(
+                f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
+            )
+        if not single and canaries < 2:
+            raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+
+
+def game_of(protocol: Spending) -> type[Game | CanaryGame]:
+    """Which game a protocol spends its trials on: that of two neighbours where it does not say so."""
+    return getattr(protocol, "game", Game)
 
 
 def audit(plan: Plan, progress: Progress = silent) -> Result:
@@ -171,16 +184,19 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
-        notes=told,
+        notes=(*told, ONE_RUN_POWER) if evidence.one_run else told,
         exact=exact_curve(plan.mechanism, plan.challenge),
     )
+
+
+ONE_RUN_POWER = "The power is that of as many independent trials; canaries that share one run find less."
 
 
 def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
     """Where the trials come from: what was played elsewhere, or the game."""
     if isinstance(plan.mechanism, Recorded):
         return Stored(plan.mechanism.recorded(), plan.seed)
-    game = Game(plan.mechanism, plan.challenge, plan.features, plan.seed)
+    game = game_of(plan.protocol)(plan.mechanism, plan.challenge, plan.features, plan.seed)
     return Played(game, plan.backend, plan.root / "trials", watch, tally)
 
 
@@ -250,6 +266,8 @@ def in_order(chosen: Estimator, others: Sequence[Estimator], claims: tuple[Claim
 def _instead(evidence: Evidence) -> str:
     if evidence.stopped:
         return "; use estimator=betting, which may stop at any time"
+    if evidence.one_run:
+        return "; use estimator=one_run, which knows that all canaries share one run"
     return "; use estimator=curve, which knows how folds depend on each other" if len(evidence.folds) > 1 else ""
 
 
@@ -261,14 +279,17 @@ def measured(bound: Bound, evidence: Evidence) -> Bound:
 def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that may accuse: on everything where ``estimate`` can read it.
 
-    Otherwise betting at the same significance where folds follow each other, and else the last fold alone: one attack,
-    and as many trials as were planned. Whether reports of spent privacy are true, `ExPost` alone can tell.
+    Otherwise at the same significance: the right guesses of one run, betting where folds follow each other, and else
+    the last fold alone: one attack, and as many trials as were planned. Whether reports of spent privacy are true,
+    `ExPost` alone can tell.
     """
     if isinstance(notion, ExPostRDP):
         estimate = ExPost(significance=estimate.significance)
     try:
         return estimate(evidence, notion)
     except Refused:
+        if evidence.one_run:
+            return OneRun(significance=estimate.significance)(evidence, notion)
         if evidence.stopped or progressive(evidence.folds):
             return Betting(significance=estimate.significance)(evidence, notion)
         return estimate(Evidence(evidence.folds[-1:]), notion)

@@ -1,7 +1,8 @@
 """Where trials come from: the game is played in seeded blocks, here or on Ray, and every finished block is kept.
 
 A block is the unit of seed, of retry and of the cache. Trial i has bit i mod 2, so that any even slice of the stream is
-balanced; block b of seed s always holds the same trials, whoever plays it and in whatever order. The only door to ray.
+balanced (in `CanaryGame` a block is one run of many canaries, and bits are coins); block b of seed s always holds the
+same trials, whoever plays it and in whatever order. The only door to ray.
 """
 
 from __future__ import annotations
@@ -32,7 +33,19 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import TRIAL_ARRAYS, Array, AuditError, Challenge, Columns, Mechanism, Odd, Releases, Reporting, Trials
+from audit.core import (
+    TRIAL_ARRAYS,
+    Array,
+    AuditError,
+    CanaryReleases,
+    Challenge,
+    Columns,
+    Mechanism,
+    Odd,
+    Releases,
+    Reporting,
+    Trials,
+)
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -54,6 +67,11 @@ class Game:
     challenge: Challenge
     features: Features
     seed: int
+
+    @property
+    def block(self) -> int:
+        """How many trials one seed plays."""
+        return self.mechanism.block
 
     def play(self, block: int) -> Trials:
         """The trials of one block: half of them without the canary, half with it, alternating.
@@ -102,34 +120,13 @@ class Game:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
-        self._check(columns, half, block, bit)
+        _check(columns, half, lambda row: self._where(block, 2 * row + int(bit)))
         spent = releases.spent() if isinstance(releases, Reporting) else None
         if spent is not None and not (np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))):
             raise AuditError(
                 f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
             )
         return columns, releases.log_ratio(*pair), spent
-
-    def _check(self, columns: Columns, trials: int, block: int, bit: bool) -> None:
-        values = np.asarray(columns.values)
-        if values.shape != (trials, len(columns.names)):
-            raise AuditError(
-                f"{self._where(block, int(bit))}: rows of shape {values.shape} where {(trials, len(columns.names))} was"
-                " due; the mechanism must release one row a trial, always as wide"
-            )
-        if values.dtype.kind not in "biuf":
-            raise AuditError(
-                f"{self._where(block, int(bit))}: the released rows are no numbers ({values.dtype}); the mechanism must"
-                " release floats"
-            )
-        bad = ~np.isfinite(values).all(axis=1)
-        if bad.any():
-            place = 2 * int(np.argmax(bad)) + int(bit)
-            raise AuditError(
-                f"{self._where(block, place)}: the released row is not finite"
-                f" ({columns.names[int(np.argmax(~np.isfinite(values[np.argmax(bad)])))]}); mend the mechanism,"
-                " or count it as an event with features=events"
-            )
 
     def _where(self, block: int, place: int, last: int | None = None) -> str:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
@@ -152,6 +149,77 @@ def _difference(absent: Sequence[str], present: Sequence[str]) -> str:
     return f"{only[0]!r} is there {'without' if only[0] in absent else 'with'} the canary only"
 
 
+@dataclasses.dataclass(frozen=True)
+class CanaryGame:
+    """One run of the mechanism is a block: m canaries, each in the data by a fair coin; a trial is one of them.
+
+    Bits are drawn, not alternating, since a bound from one run rests on the coins alone.
+    """
+
+    mechanism: Mechanism
+    challenge: Challenge
+    features: Features
+    seed: int
+
+    @property
+    def block(self) -> int:
+        """How many canaries a run holds."""
+        return len(self.challenge.canaries)
+
+    def play(self, block: int) -> Trials:
+        """What run ``block`` shows of each canary; all have the same ``run``.
+
+        Raises:
+            AuditError: when the mechanism shows nothing of single canaries, or rows that are not numbers.
+        """
+        coins, rng = (np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, k))) for k in (2, 3))
+        bits = coins.random(self.block) < 0.5
+        try:
+            columns = self._rows(bits, rng)
+        except AuditError:
+            raise
+        except (Exception, SystemExit) as error:  # a mechanism may be anybody's code
+            log.debug("in run %d", block, exc_info=True)
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            raise AuditError(f"{self._where(block, 0)}: {what}; mend the mechanism or the features") from error
+        _check(columns, self.block, lambda row: self._where(block, row))
+        index = np.arange(block * self.block, (block + 1) * self.block)
+        return Trials(columns.names, np.asarray(columns.values), bits, index, np.full(self.block, block))
+
+    def _rows(self, bits: Array, rng: np.random.Generator) -> Columns:
+        releases = self.mechanism.release(self.challenge.data(list(bits)), 1, rng)
+        if not isinstance(releases, CanaryReleases):
+            raise AuditError(
+                f"protocol=one_run: {type(self.mechanism).__name__} shows nothing of single canaries; choose a mechanism"
+                " that does, such as dp_sgd, or protocol=holdout"
+            )
+        return self.features(releases.of_canaries(), self.challenge)
+
+    def _where(self, block: int, place: int) -> str:
+        return f"{type(self.mechanism).__name__}, canary {place} of run {block} (seed {self.seed})"
+
+
+def _check(columns: Columns, trials: int, where: Callable[[int], str]) -> None:
+    """Refuse rows that are not as many numbers as were asked for; ``where`` says whose row it is."""
+    values = np.asarray(columns.values)
+    if values.shape != (trials, len(columns.names)):
+        raise AuditError(
+            f"{where(0)}: rows of shape {values.shape} where {(trials, len(columns.names))} was due; the mechanism must"
+            " release one row a trial, always as wide"
+        )
+    if values.dtype.kind not in "biuf":
+        raise AuditError(
+            f"{where(0)}: the released rows are no numbers ({values.dtype}); the mechanism must release floats"
+        )
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise AuditError(
+            f"{where(row)}: the released row is not finite ({columns.names[int(np.argmax(~np.isfinite(values[row])))]});"
+            " mend the mechanism, or count it as an event with features=events"
+        )
+
+
 def _interleave(sides: Sequence[Array]) -> Array:
     """Two (n, …) arrays as one (2n, …): absent, present, absent, present, …"""
     return np.stack(sides, axis=1).reshape(-1, *np.shape(sides[0])[1:])
@@ -160,16 +228,17 @@ def _interleave(sides: Sequence[Array]) -> Array:
 # --- what is played before is not played again -----------------------------------------------------------------
 
 
-def fingerprint(game: Game) -> dict[str, Any]:
+def fingerprint(game: Game | CanaryGame) -> dict[str, Any]:
     """What a game's trials depend on: the objects, the data sets, the seed, and the source that plays them.
 
     A mechanism that runs other code than its own names it: ``modules`` (names) and ``programs`` (paths).
 
     Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
     """
-    pair = [game.challenge.data([bit]) for bit in (False, True)]
+    pair = [game.challenge.data([bit] * len(game.challenge.canaries)) for bit in (False, True)]
     files = getattr(game.mechanism, "programs", ())
     about = {
+        "game": type(game).__name__,
         "mechanism": _describe(game.mechanism),
         "features": _describe(game.features),
         "canaries": _digest(game.challenge.canaries),
@@ -244,7 +313,8 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
         used = (_used_by(module) if module is not None else set()) | (_imported_by(name) if theirs else set())
         waiting += [other for other in used if _top(other) == _top(name) or _own(other)]
         packages |= {_top(other) for other in used} if theirs else set()
-    heavy = {name for name in ("numpy", "mbi", "jax") if name == "numpy" or any("mechanisms" in m for m in found)}
+    ours = ("mbi", "jax", "dp_accounting") if any("mechanisms" in module for module in found) else ()
+    heavy = {"numpy", *ours}
     return found | {name: version for name in sorted(heavy | packages) if (version := _version(name))}
 
 
@@ -333,7 +403,7 @@ class Cache:
     """Finished blocks of one game, a file each, under ``root/<hash>``."""
 
     root: Path
-    game: Game
+    game: Game | CanaryGame
 
     def __post_init__(self) -> None:
         about = json.dumps(fingerprint(self.game), sort_keys=True, default=repr)
@@ -414,7 +484,7 @@ class Played:
         watch: told the number of trials whenever some have arrived.
     """
 
-    game: Game
+    game: Game | CanaryGame
     backend: Backend
     root: Path
     watch: Watch = lambda count: None
@@ -427,7 +497,7 @@ class Played:
         Raises:
             AuditError: see `Game.play` and `Cache.save`.
         """
-        size = self.game.mechanism.block
+        size = self.game.block
         blocks = range(first // size, -(-(first + count) // size))
         parts = dict(self._blocks(blocks))
         start = first - blocks.start * size

@@ -2,14 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from audit.core import Array, AuditError
+import numpy as np
 
+from audit.core import Array, AuditError, frozen
+
+DataSet = Literal["digits", "breast_cancer"]
 Predict = Callable[[Array], Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """What a classifier is trained on: base examples, and canaries that are among them or not.
+
+    Args:
+        inputs: (n, d) floats of the base examples.
+        labels: (n,) their classes, integers in [0, classes).
+        canary_inputs: (m, d).
+        canary_labels: (m,).
+        present: (m,) which canaries are trained on.
+        classes: how many there are.
+        dirac: canaries have no loss but a gradient, very large, in one coordinate each.
+    """
+
+    inputs: Array
+    labels: Array
+    canary_inputs: Array
+    canary_labels: Array
+    present: Array
+    classes: int
+    dirac: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "labels", "canary_inputs", "canary_labels", "present"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+
+@functools.cache
+def data_set(name: DataSet) -> tuple[Array, Array]:
+    """Inputs (n, d) and labels (n,): 1,797 digits of 8 × 8 pixels in [0, 1], or 569 tumours by 30 standardised numbers.
+
+    The scale of the tumours is that of the data themselves, which is taken to be public.
+    """
+    from sklearn import datasets
+
+    if name == "digits":
+        inputs, labels = datasets.load_digits(return_X_y=True)
+        return frozen(inputs / 16), frozen(labels)
+    inputs, labels = datasets.load_breast_cancer(return_X_y=True)
+    return frozen((inputs - np.mean(inputs, axis=0)) / np.std(inputs, axis=0)), frozen(labels)
 
 
 def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
+from audit.core import Array, Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
 from audit.estimators.betting import Betting
+from audit.game import CanaryGame
 from audit.privacy import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -227,6 +228,72 @@ class Sequential:
 
     def _enough(self, lower: float, claimed: float) -> bool:
         return lower > claimed or (self.close is not None and lower >= (1 - self.close) * claimed)
+
+
+@dataclass(frozen=True, config=STRICT)
+class OneRun:
+    """One run of the mechanism with many canaries, each in by a fair coin; a trial is a canary.
+
+    The threshold cuts the scores into halves and knows no coin; how many of the canaries that are farthest from it are
+    guessed is the estimator's business. An attacker that learns is told the coins of the first canaries, which are
+    then not tested: those of the others are as fair as before.
+
+    Args:
+        trials: canaries of the run.
+        fit: share of them that an attacker that learns is fitted on.
+        least: canaries that must be left to test.
+
+    Raises:
+        AuditError: where fewer are left.
+    """
+
+    trials: Count = 1000
+    fit: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    least: Count = 10
+
+    game: ClassVar[type[CanaryGame]] = CanaryGame
+
+    def __post_init__(self) -> None:
+        if self.trials - round(self.fit * self.trials) < self.least:
+            raise AuditError(
+                f"trials={self.trials} canaries leave fewer than {self.least} to test; raise trials or lower protocol.fit"
+            )
+
+    @property
+    def tested(self) -> int:
+        """How many canaries are tested, at most: where the attacker does not learn."""
+        return self.trials
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """One fold without selection, whatever the criterion and the claim are.
+
+        Raises:
+            AuditError: when the challenge has fewer canaries than are asked for.
+        """
+        trials = source.trials(0, self.trials)
+        if trials.run[0] != trials.run[-1]:
+            raise AuditError(
+                f"trials={self.trials} are more canaries than one run has ({int(np.sum(trials.run == trials.run[0]))});"
+                " lower trials or raise canary.count"
+            )
+        fitted = trials[: round(self.fit * self.trials) if attacker.learns else 0]
+        tested = trials[len(fitted) :]
+        values = attacker(fitted)(tested)
+        return Evidence((Fold(fitted.index, None, middle(values), tested.score(values)),))
+
+
+def middle(values: Array) -> float:
+    """Between two different values, with as nearly as many on one side as on the other; the value where all are equal.
+
+    >>> middle(np.array([3.0, 1.0, 2.0, 4.0])), middle(np.array([0.0, 0.0, 0.0, 1.0]))
+    (2.5, 0.5)
+    """
+    ordered = np.sort(values)
+    steps = np.flatnonzero(np.diff(ordered) > 0)
+    if not len(steps):
+        return float(ordered[0])
+    cut = steps[np.argmin(np.abs(steps + 1 - len(ordered) / 2))]
+    return float(ordered[cut] / 2 + ordered[cut + 1] / 2)
 
 
 # --- one fold, and where to cut -------------------------------------------------------------------------------------

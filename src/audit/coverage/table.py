@@ -16,6 +16,8 @@ from audit.core import AuditError, Bound, Counts
 from audit.coverage.rows import AT_ONE_THRESHOLD, FEW, Row, at_least
 
 TABLE = Path(__file__).with_name("coverage.csv")
+ONE_RUN = Path(__file__).with_name("one_run.csv")
+"""Of bounds from one run: benchmarks/one_run_coverage.py."""
 
 COLUMNS = (
     "estimator", "notion", "kind", "nominal", "law", "parameter", "absent", "present", "choice", "protocol", "errors",
@@ -48,12 +50,14 @@ def _text(value: Any) -> str:
 
 
 @functools.lru_cache
-def read(path: Path = TABLE) -> tuple[Row, ...]:
-    """The rows of a table; none where the file is missing."""
-    if not path.exists():
-        return ()
-    with path.open(newline="", encoding="utf-8") as file:
-        return tuple(_row(line) for line in csv.DictReader(file))
+def read(*paths: Path) -> tuple[Row, ...]:
+    """The rows of tables, of those that ship with the package where none is named; none where a file is missing."""
+    rows: list[Row] = []
+    for path in paths or (TABLE, ONE_RUN):
+        if path.exists():
+            with path.open(newline="", encoding="utf-8") as file:
+                rows += [_row(line) for line in csv.DictReader(file)]
+    return tuple(rows)
 
 
 def _row(line: dict[str, str]) -> Row:

@@ -165,17 +165,20 @@ def group_rows(keys: Array) -> list[Array]:
 
 
 @functools.cache
-def mbi() -> Any:
-    """The library, with JAX set up as it wants: doubles, no compilation cache, one thread a worker.
-
-    Imported when the first fit needs it.
-    """
+def set_up_jax() -> Any:
+    """JAX, imported when it is first needed: doubles, no compilation cache, one thread a worker."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
     import jax
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_enable_compilation_cache", False)
+    return jax
+
+
+def mbi() -> Any:
+    """The library, which wants JAX set up so. Imported when the first fit needs it."""
+    set_up_jax()
     import mbi as library
 
     return library
