@@ -48,7 +48,7 @@ def test_the_readmes_own_mechanism_is_audited_as_written(tmp_path):
     (tmp_path / "mine.py").write_text(code[1])
     (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text(yaml[1])
     (command,) = re.findall(r"`audit (mechanism=mine [^`]*)`", README)
-    assert "1-GDP (judged)" in run(["-m", "audit", *command.split()], tmp_path)
+    assert "1-GDP (judged, add/remove)" in run(["-m", "audit", *command.split()], tmp_path)
 
 
 def test_the_readme_names_every_option():
@@ -64,6 +64,7 @@ def test_a_wheel_runs_in_an_empty_folder(tmp_path):
     (wheel,) = (tmp_path / "dist").glob("dp_audit-*.whl")
     site = tmp_path / "site"
     run(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)], tmp_path)
+    assert (site / "audit" / "py.typed").exists()
     empty = tmp_path / "empty"
     empty.mkdir()
     where = run(["-c", "import audit.cli; print(audit.cli.__file__)"], empty, PYTHONPATH=str(site))
