@@ -27,6 +27,7 @@ _HOMES = {
     "Trials": "audit.core",
     "Plan": "audit.experiment",
     "audit": "audit.experiment",
+    "runs": "audit.listing",
     "GDP": "audit.privacy",
     "ApproximateDP": "audit.privacy",
     "PureDP": "audit.privacy",

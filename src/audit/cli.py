@@ -21,6 +21,7 @@ from audit import interrupted
 from audit.core import AuditError
 
 GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
+NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}  # keys that a name tells anyway, or that tell nothing
 PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
@@ -35,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _subcommand(words[0])(words[1:])
         return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError):  # as in `audit runs | head`: who reads has had enough
+            return 141
         if interrupted(error):
             return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
         line = explain(error)
@@ -62,7 +65,7 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "plan": _plan, "coverage": _coverage}
+    commands = {"ui": _ui, "runs": _runs, "plan": _plan, "coverage": _coverage}
     if word in commands:
         return commands[word]
     raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
@@ -72,6 +75,13 @@ def _ui(words: Sequence[str]) -> int:
     from audit import server
 
     return server.main(words)
+
+
+def _runs(words: Sequence[str]) -> int:
+    """List and compare what was found so far."""
+    from audit import listing
+
+    return listing.main(words)
 
 
 def _coverage(words: Sequence[str]) -> int:
@@ -108,7 +118,7 @@ def _compose_and_play(words: Sequence[str]) -> int:
     sweep, plans = check(overrides, many)
     command = shlex.join(["python", "-m", "audit", *overrides, *flags])
     with Session.open(plans, sweep, command) as session:
-        _hydra(lambda config: session.job(build(config, _choices())), [*flags, *overrides])
+        _hydra(lambda config: session.job(build(config, *_chosen())), [*flags, *overrides])
     return session.status
 
 
@@ -135,7 +145,7 @@ def check(overrides: Sequence[str], many: bool) -> tuple[str | None, list[Any]]:
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
         configs = [_compose(job) for job in jobs]
-        plans = [build(config, dict(config.hydra.runtime.choices)) for config in configs]
+        plans = [build(c, dict(c.hydra.runtime.choices), list(c.hydra.overrides.task)) for c in configs]
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(overrides) or "sweep") if many else None, plans
 
@@ -184,12 +194,13 @@ def _parse(overrides: Sequence[str]) -> list[Any]:
     return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
 
 
-def build(config: Any, choices: dict[str, str | None]) -> Any:
+def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
     """A composed configuration → a plan; every option of every group is instantiated, which checks it.
 
     Args:
         config: what Hydra composed.
         choices: which option of each group was chosen.
+        overrides: what was given for this audit, for its name.
 
     Raises:
         AuditError: unknown keys, values out of range, missing values.
@@ -203,7 +214,7 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
     written = _written(plain)
     parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
     return experiment.Plan(
-        name=_name(resolved, choices),
+        name=_name(resolved, choices, overrides),
         config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
         mechanism=parts["mechanism"],
         challenge=parts["canary"],
@@ -272,20 +283,33 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
             yield _instantiate("estimator", _resolve(shelf)["estimator"])
 
 
-def _name(config: dict[str, Any], choices: dict[str, str | None]) -> str:
+def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str]) -> str:
     """What tells an audit from its neighbours, for people."""
     parts = [choices["mechanism"], f"eps={config['eps']:g}", choices["attacker"], choices["criterion"]]
     usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
     parts += [choices[group] for group, option in usual.items() if choices[group] != option]
     parts += [f"seed={config['seed']}"] if config["seed"] else []
+    parts += told_apart(overrides)
     case = choices.get("case")
     return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
 
 
-def _choices() -> dict[str, str | None]:
+def told_apart(overrides: Sequence[str]) -> list[str]:
+    """The overrides that no other word of an audit's name tells, without prefixes and folders.
+
+    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_scale=0.5", "canary.csv=data/adult.csv", "seed=1"])
+    ['mechanism.noise_scale=0.5', 'canary.csv=adult.csv']
+    """
+    pairs = (override.lstrip("+").partition("=") for override in overrides if "=" in override)
+    told = ((key, value) for key, _, value in pairs if key not in NAMED)
+    return [f"{key}={value.rpartition('/')[2] or value}" for key, value in told]
+
+
+def _chosen() -> tuple[dict[str, str | None], list[str]]:
+    """Which option of each group this job has, and what was given for it."""
     from hydra.core.hydra_config import HydraConfig
 
-    return dict(HydraConfig.get().runtime.choices)
+    return dict(HydraConfig.get().runtime.choices), list(HydraConfig.get().overrides.task)
 
 
 # --- hydra ----------------------------------------------------------------------------------------------------------

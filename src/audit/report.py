@@ -544,6 +544,33 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 COLOURS = {"violation": "bold red", "tight": "bold green", "loose": "bold yellow", "inconclusive": "bold magenta"}
 
 
+def plain_table(
+    header: Sequence[str], numbers: Sequence[str] = (), whole: Sequence[str] = (), title: str | None = None
+) -> RichTable:
+    """An empty table in the one style that all of ours have.
+
+    Args:
+        header: names of the columns.
+        numbers: those that are set right.
+        whole: those whose cells are never broken.
+        title: above it.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title=title)
+    for name in header:
+        longest = max(map(len, name.split()))  # a header is broken between words only
+        shown.add_column(
+            name,
+            justify="right" if name in numbers else "left",
+            min_width=longest,
+            overflow="fold",
+            no_wrap=name in whole,
+        )
+    return shown
+
+
 def table(result: Result) -> RenderableType:
     """What the terminal shows at the end of an audit."""
     from rich.console import Group
@@ -604,15 +631,8 @@ def _power_words(result: Result) -> str:
 
 def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
     """What each of several audits could find, one row an audit."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    shown = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="With a perfect attack, before anything is played"
-    )
-    shown.add_column("audit", overflow="fold")
-    for name in ("expected mu_emp", "finds 4 times in 5", "1.25 × claim takes"):
-        shown.add_column(name, justify="right")
+    header = ("audit", "expected mu_emp", "finds 4 times in 5", "1.25 × claim takes")
+    shown = plain_table(header, numbers=header[1:], title="With a perfect attack, before anything is played")
     for name, could in plans:
         needed = f"{could.needed:,.0f} tests a side"
         shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed)
@@ -620,14 +640,8 @@ def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
 
 
 def _bounds_table(result: Result) -> RichTable:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    shown.add_column("bound", no_wrap=True)
-    shown.add_column("leaks at least", justify="right", no_wrap=True)
-    shown.add_column("error prob.", justify="right", no_wrap=True)
-    shown.add_column("kind")
+    header = ("bound", "leaks at least", "error prob.", "kind")
+    shown = plain_table(header, numbers=header[1:3], whole=header[:3])
     for place, row in enumerate(bound_rows(result)):
         shown.add_row(*row, style="bold" if place == 0 else None)
     return shown

@@ -31,9 +31,10 @@ out, err = Console(), Console(stderr=True)
 class Session:
     """What a command has open: the log of runs, a sweep's parent run, the results so far."""
 
-    def __init__(self, store: Store, sweep: str | None, jobs: int, command: str) -> None:
+    def __init__(self, store: Store, sweep: str | None, names: list[str], command: str) -> None:
         self._store, self._sweep = store, sweep
-        self._parent = store.start_sweep(sweep, jobs) if sweep is not None else None
+        self._parent = store.start_sweep(sweep, len(names)) if sweep is not None else None
+        self._short = dict(zip(names, report.distinct(names), strict=True))  # what the UI has no room for is cut off
         self._provenance = provenance() | {"command": command}
         self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
@@ -50,7 +51,7 @@ class Session:
         Raises:
             AuditError: when the log cannot be written or its server does not answer.
         """
-        return cls(Store.open(plans[0].root), sweep, len(plans), command)
+        return cls(Store.open(plans[0].root), sweep, [plan.name for plan in plans], command)
 
     def __enter__(self) -> Session:
         return self
@@ -87,7 +88,8 @@ class Session:
     def job(self, plan: Plan) -> None:
         """One audit: played, logged, printed."""
         plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
-        run = self._store.start(plan.name, plan.config, parent=self._parent)
+        name = self._short.get(plan.name, plan.name)
+        run = self._store.start(name, plan.config, parent=self._parent, tags={"audit": plan.name})
         try:
             with _log_above_bars():
                 result = audit(plan, bars)

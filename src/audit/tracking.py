@@ -238,6 +238,30 @@ class Store:
             store._share_view(ALL, "tags.verdict LIKE '%'")
         return store
 
+    @classmethod
+    def existing(cls, root: Path | str) -> Store:
+        """Open what is there already.
+
+        Raises:
+            AuditError: nothing is logged yet; and as `open`.
+        """
+        database = Path(root).resolve() / "mlflow.db"
+        if not os.environ.get("MLFLOW_TRACKING_URI") and not database.exists():
+            raise AuditError(f"nothing is logged in {database.parent} yet; run an audit first: audit")
+        return cls.open(root)
+
+    def search(self, wanted: str = "") -> list[Run]:
+        """All runs that ``wanted``, a filter in MLflow's language, finds; the newest first."""
+        found: list[Run] = []
+        token: str | None = None
+        with _one_line(f"the run log {public(self.uri)} cannot be read"):
+            while token != "":
+                page = self.client.search_runs(
+                    [self.experiment], wanted, max_results=1000, order_by=["start_time DESC"], page_token=token
+                )
+                found, token = [*found, *page], page.token or ""
+        return found
+
     def start(
         self,
         name: str,
