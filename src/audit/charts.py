@@ -30,23 +30,18 @@ CURVES = {"beta": "measured", "beta_claimed": "claimed"}
 
 def view(search: str) -> str:
     """The view of the audits that ``search``, a filter in MLflow's language, finds: JSON for the experiment's tag."""
-    ours = ("What each audit found", "Audits beside each other", "Tradeoff curves", "Figures")
+    ours = {"What each audit found": 4, "Parallel coordinates": 1, "Scatter": 3, "Tradeoff curves": 2, "Figures": 2}
     # Charts that MLflow adds by itself go into sections that it knows by name; they are there, and closed.
-    ids = {name: f"audit-section-{place}" for place, name in enumerate([*ours, "Model metrics", "System metrics"])}
-    bars = [_chart("BAR", ids[ours[0]], metricKey=name) for name in ("mu_emp", "mu_hat", "tightness", "accusing")]
-    beside = [
-        _chart("PARALLEL", ids[ours[1]], selectedParams=["mechanism", "eps", "criterion", "attacker"],
+    columns = ours | {"Model metrics": 3, "System metrics": 3}
+    found, parallel, scatter, curves, figures, *_ = ids = [f"audit-section-{place}" for place in range(len(columns))]
+    charts = [
+        *(_chart("BAR", found, metricKey=name) for name in ("mu_emp", "mu_hat", "tightness", "accusing")),
+        _chart("PARALLEL", parallel, selectedParams=["mechanism", "attacker", "criterion", "eps"],
                selectedMetrics=["mu_implied", "mu_emp", "tightness"]),
-        _scatter(ids[ours[1]], "mu_implied", "mu_emp"),
-        _scatter(ids[ours[1]], "fpr", "fnr"),
+        *(_scatter(scatter, x, y) for x, y in (("mu_implied", "mu_emp"), ("mu_hat", "mu_emp"), ("fpr", "fnr"))),
+        *(_line(curves, name, f"β at 1,000 α, {told}") for name, told in CURVES.items()),
+        *(_chart("IMAGE", figures, imageKeys=[name], showRunParams=False) for name in ("tradeoff", "threshold")),
     ]  # fmt: skip
-    curves = [
-        _chart("LINE", ids[ours[2]], metricKey=name, selectedMetricKeys=[name],
-               displayName=f"β at 1,000 α, {told}", displayPoints=False)
-        for name, told in CURVES.items()
-    ]  # fmt: skip
-    images = [_chart("IMAGE", ids[ours[3]], imageKeys=[name]) for name in ("tradeoff", "threshold")]
-    charts = [*bars, *beside, *curves, *images]
     state: dict[str, Any] = {
         "searchFilter": search,
         "orderByKey": "metrics.`mu_emp`",  # nested runs are hidden until runs are sorted by a metric
@@ -55,13 +50,13 @@ def view(search: str) -> str:
         "runsHiddenMode": "FIRST_20_RUNS",
         "compareRunCharts": [{"uuid": f"audit-chart-{place}", **chart} for place, chart in enumerate(charts)],
         "compareRunSections": [
-            {"uuid": id, "name": name, "display": name in ours, "isReordered": False, "deleted": False,
-             "isGenerated": name not in ours}
-            for name, id in ids.items()
+            {"uuid": id, "name": name, "columns": columns[name], "display": name in ours, "isReordered": False,
+             "deleted": False, "isGenerated": name not in ours}
+            for id, name in zip(ids, columns, strict=True)
         ],
         "isAccordionReordered": True,  # otherwise sections are put in alphabetical order
         "hideEmptyCharts": True,
-        "autoRefreshEnabled": True,
+        "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
     }  # fmt: skip
     return json.dumps(state, separators=(",", ":"))
 
@@ -75,6 +70,11 @@ def _chart(kind: str, section: str, **more: Any) -> dict[str, Any]:
         "isGenerated": False,
     }
     return common | more
+
+
+def _line(section: str, name: str, told: str) -> dict[str, Any]:
+    plain = {"displayPoints": False, "lineSmoothness": 0, "useGlobalLineSmoothing": False}  # smoothed, it would lie
+    return _chart("LINE", section, metricKey=name, selectedMetricKeys=[name], displayName=told, **plain)
 
 
 def _scatter(section: str, x: str, y: str) -> dict[str, Any]:

@@ -227,6 +227,7 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         backend=parts["backend"],
         seed=_seed(resolved["seed"]),
         root=Path(resolved["root"]),
+        provenance={"command": command(overrides)},
     )
 
 
@@ -292,6 +293,16 @@ def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Seq
     parts += told_apart(overrides)
     case = choices.get("case")
     return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
+
+
+def command(overrides: Sequence[str]) -> str:
+    """What plays one audit again, by itself where it was one of a sweep.
+
+    >>> command(["sweep=paper", "case=mst"])
+    'python -m audit sweep=paper case=mst hydra.mode=RUN'
+    """
+    of_sweep = any(override.startswith("sweep=") for override in overrides)
+    return shlex.join(["python", "-m", "audit", *overrides, *(["hydra.mode=RUN"] if of_sweep else [])])
 
 
 def told_apart(overrides: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import logging
 import platform
 import subprocess
@@ -162,9 +163,11 @@ def _log_above_bars() -> Iterator[None]:
 
 
 def provenance() -> dict[str, str]:
-    """Commit of the working directory, and versions of what decides the outcome."""
+    """When, the commit of the working directory, and versions of what decides the outcome."""
+    started = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
     packages = ("dp-audit", "numpy", "scipy", "mbi", "jax", "scikit-learn", "xgboost", "ray", "mlflow")
-    return {"git commit": commit(), "python": platform.python_version()} | {name: _version(name) for name in packages}
+    told = {"started": started, "git commit": commit(), "python": platform.python_version()}
+    return told | {name: _version(name) for name in packages}
 
 
 def _version(package: str) -> str:
