@@ -368,6 +368,7 @@ def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
     read = Page(path.read_text("utf-8"))
     assert "6 audits: 6 tight." in read.text and "audit sweep=epsilon_grid" in read.text
     assert read.text.count("it knows GDP only") == 1  # what all audits share is said once
+    assert grid[0].challenge in read.text and "25.5 s in all stages" in read.text
     rows = list(csv.reader((tmp_path / "sweep.csv").read_text("utf-8").splitlines()))
     assert len(rows) == 7 and rows[0][0] == "audit"
 

@@ -750,6 +750,8 @@ def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = ""
         rows=rows,
         figures=drawn,
         remarks=_shared_remarks(results),
+        about=[("audited", told) for told in dict.fromkeys(result.challenge for result in results)],
+        provenance=_shared_provenance(results),
     )
 
 
@@ -779,6 +781,14 @@ def _shared_remarks(results: Sequence[Result]) -> list[str]:
         for remark in remarks(result):
             who.setdefault(remark, []).append(name)
     return [f"{remark} ({'all' if len(names) == len(results) else ', '.join(names)})" for remark, names in who.items()]
+
+
+def _shared_provenance(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """What all audits of a sweep have in common: versions, commit; and the seconds that they took together."""
+    first, *others = [result.provenance for result in results]
+    shared = [(k, v) for k, v in first.items() if k != "command" and all(other.get(k) == v for other in others)]
+    seconds = sum(stage.seconds for result in results for stage in result.stages)
+    return [*shared, ("time", f"{seconds:.1f} s in all stages of all audits")]
 
 
 def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
