@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit import interrupted
+from audit import interrupted, usage
 from audit.core import AuditError
 
-GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
+GROUPS = tuple(usage.GROUPS)
 NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}  # keys that a name tells anyway, or that tell nothing
-PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
+PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words and "=" not in words[0] and not words[0].startswith("-"):
             return _subcommand(words[0])(words[1:])
+        if {"--help", "-h"} & set(words):
+            return _help()
         return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError):  # as in `audit runs | head`: who reads has had enough
@@ -65,13 +67,40 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {"ui": _ui, "runs": _runs, "plan": _plan, "coverage": _coverage}
-    if word in commands:
-        return commands[word]
-    raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
+    known = commands()
+    if word in known:
+        return known[word]
+    raise AuditError(f"no command {word!r}{nearest(word, known)} An override has the form key=value")
+
+
+def commands() -> dict[str, Callable[[Sequence[str]], int]]:
+    """Every subcommand; the first line of its docstring is what help says of it."""
+    return {"ui": _ui, "runs": _runs, "plan": _plan, "coverage": _coverage}
+
+
+def completions(line: str) -> list[str]:
+    """The subcommands that the first word of a line under completion may become; Hydra completes all else.
+
+    >>> completions("audit ru"), completions("audit mechanism=mst ru")
+    (['runs'], [])
+    """
+    words = line.split(" ")
+    return [name for name in commands() if len(words) == 2 and name.startswith(words[1])]
+
+
+def _help() -> int:
+    """The page that `audit --help` prints."""
+    from rich.console import Console
+
+    lines = {name: usage.first_part((command.__doc__ or "").splitlines()[0]) for name, command in commands().items()}
+    ours, own = folder("conf"), Path.cwd() / "conf"
+    sweeps = [folder("sweeps"), Path.cwd() / "sweeps"]
+    Console().print(usage.page([ours, own], sweeps, lines), soft_wrap=False)
+    return 0
 
 
 def _ui(words: Sequence[str]) -> int:
+    """The MLflow UI on what was found, with a link to the newest."""
     from audit import server
 
     return server.main(words)
@@ -95,6 +124,8 @@ def _plan(words: Sequence[str]) -> int:
     """What the audit that these words describe could find, before anything is played."""
     from audit import session
 
+    if {"--help", "-h"} & set(words):
+        return _help()
     _register()
     flags = {"-m", "--multirun"}
     _, plans = check([word for word in words if word not in flags], bool(flags & set(words)))
@@ -110,6 +141,8 @@ def _compose_and_play(words: Sequence[str]) -> int:
 
     _register()
     if PASSIVE & set(words):
+        if any(word.startswith("query=") for word in words):
+            print(*completions(os.environ.get("COMP_LINE", "")))
         _hydra(lambda config: None, words)
         return 0
     flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides

@@ -27,6 +27,7 @@ from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
 out, err = Console(), Console(stderr=True)
+log = logging.getLogger(__name__)
 
 
 class Session:
@@ -93,6 +94,7 @@ class Session:
         run = self._store.start(name, plan.config, parent=self._parent, tags={"audit": plan.name})
         try:
             with _log_above_bars():
+                log.debug("run %s: %s", run, plan)
                 result = audit(plan, bars)
                 page = report.save(result, self._store.folder(run))
                 self._store.log_result(run, result)
@@ -148,15 +150,19 @@ def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def _log_above_bars() -> Iterator[None]:
-    """Show our own log lines above the bars, in one style."""
-    ours = logging.getLogger("audit")
-    ours.setLevel(logging.INFO)
-    handler = RichHandler(console=err, show_time=False, show_path=False, show_level=False)
-    ours.addHandler(handler)
+    """Show our own log lines above the bars, in one style; with ``hydra.verbose=true`` those of everybody."""
+    everybody, ours = logging.getLogger(), logging.getLogger("audit")
+    loud = everybody.level == logging.DEBUG or ours.level == logging.DEBUG
+    logger, before = (everybody if everybody.level == logging.DEBUG else ours), ours.level
+    if not loud:
+        ours.setLevel(logging.INFO)
+    handler = RichHandler(console=err, show_time=loud, show_path=loud, show_level=loud)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        ours.removeHandler(handler)
+        logger.removeHandler(handler)
+        ours.setLevel(before)
 
 
 # --- where it comes from ------------------------------------------------------------------------------------------------
