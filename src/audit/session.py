@@ -152,7 +152,7 @@ def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
 def _log_above_bars() -> Iterator[None]:
     """Show our own log lines above the bars, in one style; with ``hydra.verbose=true`` those of everybody."""
     everybody, ours = logging.getLogger(), logging.getLogger("audit")
-    loud = everybody.level == logging.DEBUG or ours.level == logging.DEBUG
+    loud = logging.DEBUG in (everybody.level, ours.level)
     logger, before = (everybody if everybody.level == logging.DEBUG else ours), ours.level
     if not loud:
         ours.setLevel(logging.INFO)
