@@ -17,9 +17,10 @@ from pathlib import Path
 
 from scipy.stats import binom
 
-from audit import cli, report
+from audit import cli
 from audit.core import Result
 from audit.experiment import Plan, audit
+from audit.report import controls, sentences
 
 CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")  # aim_fixed is mst_fixed by another name
 README = Path(__file__).parents[1] / "README.md"
@@ -66,22 +67,22 @@ def missed(root: Path, seeds: int) -> None:
         (plan,) = plans([f"mechanism=broken/{path.stem}"], root)
         results = over_seeds(plan, seeds)
         found = sorted(result.verdict.accusing.lower for result in results)
-        lost, truth = report.gone_wrong(results)[0], float(report.control_of(results[0])["truth"])
+        lost, truth = controls.gone_wrong(results)[0], float(controls.control_of(results[0])["truth"])
         above = sum(lower > truth for lower in found)
-        row = (path.stem, results[0].claims[0], report.number(truth, 3), f"{found[len(found) // 2]:.3f}")
+        row = (path.stem, results[0].claims[0], sentences.number(truth, 3), f"{found[len(found) // 2]:.3f}")
         print("|", " | ".join(map(str, (*row, len(lost), above, seeds))), "|", flush=True)
 
 
 def readme(root: Path) -> None:
     """Play sweep=controls once and put its table between the README's marks."""
     results = [audit(plan) for plan in plans(["sweep=controls"], root)]
-    rows = [report.CONTROLS, tuple("---" for _ in report.CONTROLS), *report.control_rows(results)]
+    rows = [controls.CONTROLS, tuple("---" for _ in controls.CONTROLS), *controls.control_rows(results)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     text = README.read_text("utf-8")
     start, end = MARKS
-    new = f"{start}{table}\n\n{report.control_words(results)}\n{end}"
+    new = f"{start}{table}\n\n{controls.control_words(results)}\n{end}"
     README.write_text(re.sub(f"{start}.*{end}", lambda _: new, text, flags=re.DOTALL), "utf-8")
-    print(report.control_words(results))
+    print(controls.control_words(results))
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit import cli, report
+from audit import cli
 from audit.accountants import approximate, probabilistic
 from audit.accuracy_first import Geometric, LadderPlan, Steps, Target, climb
 from audit.core import AuditError
 from audit.mechanisms.checks import AboveThreshold, Gaussian
+from audit.report import ladders
 from audit.tasks.task import Model
 
 OPTIONS = sorted(
@@ -58,7 +59,7 @@ def test_where_nothing_passes_everything_is_charged_and_it_is_said():
     run, _ = climb(plan(Toy((0.1, 0.2, 0.3)), Gaussian(0.5)))
     assert not run.passed and len(run.rungs) == 3
     assert run.spent == pytest.approx(1.5)  # three checks, more than training's 1.0
-    assert "all 3 steps are charged all the same" in dict(report.ladder_facts(run))["accuracy"]
+    assert "all 3 steps are charged all the same" in dict(ladders.ladder_facts(run))["accuracy"]
 
 
 def test_the_larger_part_is_reported():
@@ -154,13 +155,13 @@ def runs(count=4):
 
 
 def test_a_sweeps_table_ends_with_the_means():
-    rows = report.ladder_rows(runs())
+    rows = ladders.ladder_rows(runs())
     assert len(rows) == 5 and rows[-1][:4] == ("mean: toy gaussian", "4 of 4", "2", "0.4")
 
 
 def test_files(tmp_path):
     run = runs(1)[0]
-    assert report.save_ladder(run, tmp_path).stat().st_size > 5000
+    assert ladders.save_ladder(run, tmp_path).stat().st_size > 5000
     with (tmp_path / "steps.csv").open() as file:
         assert [row["passed"] for row in csv.DictReader(file)] == ["False", "True"]
 

@@ -10,11 +10,12 @@ import yaml
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from audit import cli, report
+from audit import cli
 from audit.experiment import audit
 from audit.mechanisms.broken.batches import Shuffled
 from audit.mechanisms.broken.svt import Answered, SparseVector
 from audit.privacy import gdp_epsilon, implied_mu, rho_from_eps_delta
+from audit.report import controls, facts, tables
 
 SHELF = cli.folder("conf") / "mechanism"
 BUGS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((SHELF / "broken").glob("*.yaml"))}
@@ -127,7 +128,7 @@ def test_telling_bugs_are_found(played):
     """At 1e-7: each bug leaks, for sure or in an event of 18 % and more, what 800 tests a side cannot miss."""
     options = ",".join(f"broken/{name}" for name in TELLING)
     results = played("sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7")
-    assert report.gone_wrong(results) == ([], [])
+    assert controls.gone_wrong(results) == ([], [])
     for result in results:
         assert result.verdict.accusing.lower < result.config["control"]["truth"]  # false failure: 1e-7 each
 
@@ -135,7 +136,7 @@ def test_telling_bugs_are_found(played):
 def test_correct_ones_are_not_accused(played):
     options = ",".join(f"correct/{name}" for name in CHEAP)
     results = played("sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7")
-    assert report.gone_wrong(results) == ([], [])  # false failure: 7e-7
+    assert controls.gone_wrong(results) == ([], [])  # false failure: 7e-7
 
 
 def test_correct_ones_are_accused_no_more_often_than_promised(played):
@@ -143,7 +144,7 @@ def test_correct_ones_are_accused_no_more_often_than_promised(played):
     options = ",".join(f"correct/{name}" for name in CHEAP[1:4])
     words = ("sweep=controls", f"mechanism={options}", "trials=1000", "accuse.significance=0.05")
     results = played(*words, seeds=range(20))
-    accused = len(report.gone_wrong(results)[1])
+    accused = len(controls.gone_wrong(results)[1])
     assert binom.sf(accused - 1, len(results), 0.05) > 1e-6
     assert binom.sf(18 - 1, 60, 0.05) < 1e-6  # a bound that is wrong in 18 of 60 audits would be caught
 
@@ -190,16 +191,16 @@ def test_a_sweep_says_how_many_went_wrong(run):
 
 def test_the_table_has_what_was_found_beside_what_is_true(played):
     (result,) = played("mechanism=broken/bound_used_twice", "trials=1000")
-    header, (row,) = report.sweep_rows([result])
-    assert header == report.CONTROLS
+    header, (row,) = tables.sweep_rows([result])
+    assert header == controls.CONTROLS
     found = f"{result.verdict.accusing.lower:.3f}"
     assert row == ("bound_used_twice", "1-DP", "∞", found, "violation", "violation", "1000")
-    told = dict(report.facts(result))
+    told = dict(facts.facts(result))
     assert told["expected verdict"] == "violation; ε is ∞ in truth" and "diffprivlib" in told["seen"]
-    assert report.control_words([result]).startswith(
+    assert controls.control_words([result]).startswith(
         "Controls: 0 of 1 bugs missed, 0 of 0 correct ones falsely accused"
     )
     innocent = dataclasses.replace(result, config=result.config | {"control": {"expected": "no violation"}})
-    assert report.gone_wrong([innocent]) == ([], ["bound_used_twice"])
+    assert controls.gone_wrong([innocent]) == ([], ["bound_used_twice"])
     ordinary = dataclasses.replace(result, config={})
-    assert report.sweep_rows([result, ordinary])[0] == report.SWEEP and report.control_words([ordinary]) == ""
+    assert tables.sweep_rows([result, ordinary])[0] == tables.SWEEP and controls.control_words([ordinary]) == ""

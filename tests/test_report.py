@@ -20,12 +20,13 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from rich.console import Console
 
-from audit import privacy, report
+from audit import privacy
 from audit.core import Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.criteria import Advantage, MuHat
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
 from audit.privacy import GDP, ZCDP, ApproximateDP
+from audit.report import curves, facts, figures, files, page, reconstruction, sentences, style, tables
 
 RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850  # REFERENCE.md, eps 1, delta 0.01
 
@@ -94,7 +95,7 @@ pairs = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0, math.inf]), st.
 def test_tradeoff_is_that_of_every_threshold(drawn: list[tuple[float, bool]]) -> None:
     values, bits = (np.array(column) for column in zip(*[*drawn, (0.0, False), (0.0, True)], strict=True))
     scores = Scores(values, bits, np.arange(len(bits)), np.arange(len(bits)))
-    alpha, beta = report.tradeoff(scores)
+    alpha, beta = curves.tradeoff(scores)
     np.testing.assert_allclose(np.column_stack([alpha, beta]), slow_tradeoff(scores))
     assert np.all(np.diff(alpha) >= 0) and np.all(np.diff(beta) <= 0)
     assert (alpha[-1], beta[-1]) == (1, 0)
@@ -103,12 +104,12 @@ def test_tradeoff_is_that_of_every_threshold(drawn: list[tuple[float, bool]]) ->
 def test_tradeoff_tells_ties_apart_from_a_strict_threshold() -> None:
     bits = np.array([False, True])
     scores = Scores(np.array([1.0, 1.0]), bits, np.arange(2), np.arange(2))
-    alpha, beta = report.tradeoff(scores)
+    alpha, beta = curves.tradeoff(scores)
     assert alpha.tolist() == [0, 1] and beta.tolist() == [1, 0]  # a strict one would stop at (0, 1)
 
 
 def test_chosen_point_is_on_the_curve(result: Result) -> None:
-    alpha, beta = report.tradeoff(result.evidence.folds[0].test)
+    alpha, beta = curves.tradeoff(result.evidence.folds[0].test)
     counts = result.evidence.counts
     # The threshold is a selection score: between two test scores it does what the next one does.
     assert np.min(np.abs(alpha - counts.fpr) + np.abs(beta - counts.fnr)) == 0
@@ -118,28 +119,28 @@ def test_chosen_point_is_on_the_curve(result: Result) -> None:
 
 
 def test_frontiers_are_references_and_claims_each_once(result: Result) -> None:
-    found = {(type(f.notion).__name__, round(f.parameter, 6)): f for f in report.frontiers(result)}
-    assert len(found) == len(report.frontiers(result)) == 5
+    found = {(type(f.notion).__name__, round(f.parameter, 6)): f for f in curves.frontiers(result)}
+    assert len(found) == len(curves.frontiers(result)) == 5
     assert found["GDP", round(IMPLIED, 6)].label == "implied μ, the claim: 0.4548-GDP"
     assert found["GDP", round(DIRECT, 6)].label == "direct μ: 0.5325-GDP"
     assert "claim" not in found["ApproximateDP", 1.0].label
     numerical = found["GDP", round(1.01 * privacy.implied_mu(RHO), 6)]
     assert "numerical" in numerical.label and numerical.dash
     swapped = dataclasses.replace(result, claims=result.claims[1:])
-    assert [f.label for f in report.frontiers(swapped) if "claim" in f.label] == ["claim: (1, 0.01)-DP"]
+    assert [f.label for f in curves.frontiers(swapped) if "claim" in f.label] == ["claim: (1, 0.01)-DP"]
 
 
 def test_a_frontier_is_its_notions_curve_kinks_included(result: Result) -> None:
-    for frontier in report.frontiers(result):
+    for frontier in curves.frontiers(result):
         alpha, beta = frontier.curve()
         assert np.all(np.diff(alpha) > 0) and np.all(beta <= 1 - alpha + 1e-12)
         assert set(frontier.notion.kinks(frontier.parameter)) <= set(alpha)
 
 
 def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is_read_from(result: Result) -> None:
-    (ax,) = report.tradeoff_figure(result).axes
+    (ax,) = figures.tradeoff_figure(result).axes
     lines = [np.column_stack(line.get_data()) for line in ax.lines]
-    measured = np.column_stack(report.tradeoff(result.evidence.folds[0].test))
+    measured = np.column_stack(curves.tradeoff(result.evidence.folds[0].test))
     assert any(line.shape == measured.shape and np.allclose(line, measured) for line in lines)
     counts = result.evidence.counts
     assert any(line.shape == (1, 2) and np.allclose(line[0], (counts.fpr, counts.fnr)) for line in lines)
@@ -153,18 +154,18 @@ def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is
 
 
 def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> None:
-    alpha, low, high = report.band(result)
+    alpha, low, high = curves.band(result)
     assert np.all(low <= high) and np.mean(high - low) < 0.2
     curve = [
         float(np.min(beta[measured <= a]))
-        for measured, beta in [report.tradeoff(result.evidence.folds[0].test)]
+        for measured, beta in [curves.tradeoff(result.evidence.folds[0].test)]
         for a in alpha
     ]
     assert np.all(low <= curve) and np.all(curve <= high)
-    (drawn,) = [c for c in report.tradeoff_figure(result).axes[0].collections if c.get_alpha() == report.BAND]
+    (drawn,) = [c for c in figures.tradeoff_figure(result).axes[0].collections if c.get_alpha() == curves.BAND]
     reach = drawn.get_paths()[0].get_extents()
     assert reach.x0 == 0 and reach.x1 == 1
-    header, rows = report._curve_points(result)
+    header, rows = page.curve_points(result)
     assert header[2:4] == ["β band, low", "β band, high"] and all(
         float(r[2]) <= float(r[1]) <= float(r[3]) for r in rows
     )
@@ -173,23 +174,23 @@ def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> N
 def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> None:
     alpha = np.linspace(0, 1, 101)
     known = dataclasses.replace(result, exact=(alpha, np.asarray(GDP().beta(alpha, 0.4))))
-    told = " ".join(text.get_text() for text in report.tradeoff_figure(known).axes[0].texts)
-    assert "exact curve of this pair" in told and not touching(report.tradeoff_figure(known))
-    assert dict(report.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
-    assert "exact" not in dict(report.facts(result)) and "β exact" in report._curve_points(known)[0]
+    told = " ".join(text.get_text() for text in figures.tradeoff_figure(known).axes[0].texts)
+    assert "exact curve of this pair" in told and not touching(figures.tradeoff_figure(known))
+    assert dict(facts.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
+    assert "exact" not in dict(facts.facts(result)) and "β exact" in page.curve_points(known)[0]
 
 
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
     together = dataclasses.replace(result, evidence=Evidence((dataclasses.replace(fold, test=repeated),)))
-    assert not [p for p in report.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
-    assert report.band(together) is None and "band" not in "".join(report._curve_points(together)[0])
+    assert not [p for p in figures.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
+    assert curves.band(together) is None and "band" not in "".join(page.curve_points(together)[0])
 
 
 def test_no_two_labels_of_the_tradeoff_figure_touch(result: Result) -> None:
     for drawn in (result, fake(eps=4.0, mu=1.3)):
-        figure = report.tradeoff_figure(drawn)
+        figure = figures.tradeoff_figure(drawn)
         assert not touching(figure), touching(figure)
 
 
@@ -210,19 +211,19 @@ def test_touching_notices() -> None:
 
 
 def test_threshold_figure_marks_the_choice(result: Result) -> None:
-    figure = report.threshold_figure(result)
+    figure = figures.threshold_figure(result)
     assert figure is not None
     (ax,) = figure.axes
     threshold = result.evidence.folds[0].threshold
     assert any(list(line.get_xdata()) == [threshold, threshold] for line in ax.lines)
-    advantage = next(line for line in ax.lines if to_hex(line.get_color()) == report.INK["measured"])
+    advantage = next(line for line in ax.lines if to_hex(line.get_color()) == style.INK["measured"])
     x, y = (np.asarray(values) for values in advantage.get_data())
     assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(y.max(), abs=0.005)  # two grids of quantiles
     assert "chosen" in " ".join(text.get_text() for text in ax.texts)
 
 
 def test_threshold_figure_shows_mu_where_it_was_chosen_by_mu() -> None:
-    figure = report.threshold_figure(fake("mu_hat"))
+    figure = figures.threshold_figure(fake("mu_hat"))
     assert figure is not None
     assert [ax.get_ylabel() for ax in figure.axes] == ["share of selection trials", "mu_hat"]
 
@@ -230,18 +231,18 @@ def test_threshold_figure_shows_mu_where_it_was_chosen_by_mu() -> None:
 def test_no_threshold_figure_where_nothing_was_chosen_on_data(result: Result) -> None:
     fold = dataclasses.replace(result.evidence.folds[0], selection=None)
     unchosen = dataclasses.replace(result, evidence=Evidence((fold,)))
-    assert report.threshold_figure(unchosen) is None
-    assert "figure-threshold" not in report.page(unchosen)
+    assert figures.threshold_figure(unchosen) is None
+    assert "figure-threshold" not in page.page(unchosen)
 
 
 @pytest.mark.parametrize("threshold", [math.inf, -math.inf])
 def test_a_threshold_outside_the_scores_is_said(result: Result, threshold: float) -> None:
     fold = dataclasses.replace(result.evidence.folds[0], threshold=threshold)
     odd = dataclasses.replace(result, evidence=Evidence((fold,)))
-    figure = report.threshold_figure(odd)
+    figure = figures.threshold_figure(odd)
     assert figure is not None
     assert "outside the scores" in " ".join(text.get_text() for text in figure.axes[0].texts)
-    report.page(odd)
+    page.page(odd)
 
 
 def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
@@ -252,7 +253,7 @@ def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
             for first in (0, 100)
         ]
         fold = Fold(np.array([], int), drawn[0], values[1], drawn[1])
-        report.page(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
+        page.page(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
 
 
 # --- why the published criterion collapses ----------------------------------------------------------------------------
@@ -266,14 +267,14 @@ def test_a_collapsed_threshold_is_explained_and_a_good_one_is_not(result: Result
     lucky = dataclasses.replace(fold.selection, values=np.append(fold.selection.values[:-1], 9.0))
     at_corner = Evidence((dataclasses.replace(fold, selection=lucky, threshold=threshold),))
     nothing = (Bound("joint_bayes", GDP(), 0.0, 0.1, "Bayesian"),)
-    told = report.why_collapsed(dataclasses.replace(result, evidence=at_corner, bounds=nothing))
+    told = sentences.why_collapsed(dataclasses.replace(result, evidence=at_corner, bounds=nothing))
     assert told is not None
     assert "0 of 1000 absent" in told and "∞ on the selection trials" in told and "a bound of 0.000" in told
-    assert report.why_collapsed(result) is None
+    assert sentences.why_collapsed(result) is None
     kept = dataclasses.replace(result, evidence=at_corner, bounds=(Bound("b", GDP(), 0.4, 0.1, "Bayesian"),))
-    assert report.why_collapsed(kept) is None  # a corner that the test confirms is a find, not a collapse
+    assert sentences.why_collapsed(kept) is None  # a corner that the test confirms is a find, not a collapse
     apart = fake("mu_hat", mu=30.0)  # mu_hat is ∞ there too, and rightly so
-    assert apart.mu_hat == math.inf and report.why_collapsed(apart) is None
+    assert apart.mu_hat == math.inf and sentences.why_collapsed(apart) is None
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -287,7 +288,7 @@ def printed(what: object, width: int = 100) -> str:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_table_says_all(result: Result, width: int) -> None:
-    lines = printed(report.table(result), width).splitlines()
+    lines = printed(tables.table(result), width).splitlines()
     assert any(re.search(r"clopper_pearson +\(0\.\d+, 0\.01\)-DP +10 % +finite-sample", line) for line in lines)
     told = " ".join(" ".join(lines).split())
     counts = result.evidence.counts
@@ -324,13 +325,13 @@ def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
         dataclasses.replace(result, name="default", config={"published": {"mu_emp": 0.43, "corrected": 0.3405}}),
         dataclasses.replace(result, name="black_box", config={"published": {"mu_emp": 0.2}}),
     ]
-    header, rows = report.sweep_rows(paper)
+    header, rows = tables.sweep_rows(paper)
     assert header[:3] == ("audit", "published", "corrected")
     assert rows[0][:3] == ("default", "0.43", "0.3405") and rows[1][:3] == ("black_box", "0.2", "–")
     assert rows[0][header.index("mu_emp")] == f"{result.bounds[0].lower:.3f}"
     assert rows[0][header.index("tightness")] == f"{result.bounds[0].lower / IMPLIED:.2f}"
-    assert report.sweep_rows([result])[0] == report.SWEEP
-    told = printed(report.sweep_table(paper), 80)
+    assert tables.sweep_rows([result])[0] == tables.SWEEP
+    told = printed(tables.sweep_table(paper), 80)
     assert "black_box" in told and "corrected" in told and "tight" in told and "…" not in told
 
 
@@ -344,12 +345,12 @@ def grid() -> list[Result]:
 
 
 def test_eps_figure_has_a_line_a_mechanism_and_the_references(grid: list[Result]) -> None:
-    figure = report.eps_figure(grid[::-1])
+    figure = figures.eps_figure(grid[::-1])
     assert figure is not None
     (ax,) = figure.axes
     lines = {to_hex(line.get_color()): np.asarray(line.get_ydata(), float) for line in ax.lines}
-    np.testing.assert_allclose(lines[report.INK["implied"]], [0.265437, 0.454781, 0.781125], atol=1e-6)
-    np.testing.assert_allclose(lines[report.INK["direct"]], [0.317772, 0.532517, 0.895853], atol=1e-6)
+    np.testing.assert_allclose(lines[style.INK["implied"]], [0.265437, 0.454781, 0.781125], atol=1e-6)
+    np.testing.assert_allclose(lines[style.INK["direct"]], [0.317772, 0.532517, 0.895853], atol=1e-6)
     assert len(ax.lines) == 4
     aim = [r.bounds[0].lower for r in grid[3:]]
     assert any(np.allclose(line, aim) for line in lines.values())
@@ -358,21 +359,23 @@ def test_eps_figure_has_a_line_a_mechanism_and_the_references(grid: list[Result]
 
 
 def test_no_eps_figure_for_one_eps(grid: list[Result]) -> None:
-    assert report.eps_figure(grid[:1]) is None
-    assert report.eps_figure([grid[0], grid[3]]) is None
-    assert report.bar_figure(grid[:1]) is None
+    assert figures.eps_figure(grid[:1]) is None
+    assert figures.eps_figure([grid[0], grid[3]]) is None
+    assert figures.bar_figure(grid[:1]) is None
 
 
 def test_bars_are_as_long_as_mu_emp(grid: list[Result]) -> None:
-    figure = report.bar_figure(grid)
+    figure = figures.bar_figure(grid)
     assert figure is not None
     bars = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert [bar.get_width() for bar in bars] == [r.bounds[0].lower for r in grid]
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == report.distinct([r.name for r in grid])
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == sentences.distinct(
+        [r.name for r in grid]
+    )
 
 
 def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
-    path = report.save_sweep(grid, tmp_path, "epsilon_grid", "audit sweep=epsilon_grid")
+    path = files.save_sweep(grid, tmp_path, "epsilon_grid", "audit sweep=epsilon_grid")
     assert {p.name for p in tmp_path.iterdir()} == {"report.html", "sweep.csv", "mu_emp.png", "mu_emp_against_eps.png"}
     read = Page(path.read_text("utf-8"))
     assert "6 audits: 6 tight." in read.text and "audit sweep=epsilon_grid" in read.text
@@ -417,7 +420,7 @@ class Page(HTMLParser):
 
 
 def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
-    read = Page(report.page(result))
+    read = Page(page.page(result))
     order = [
         "tight Little room",
         "What was audited",
@@ -435,7 +438,7 @@ def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
 
 
 def test_page_needs_no_network(result: Result) -> None:
-    html = report.page(result)
+    html = page.page(result)
     read = Page(html)
     for _, attrs in read.tags:
         for name in ("src", "href", "xlink:href", "action", "data"):
@@ -448,7 +451,7 @@ def test_page_needs_no_network(result: Result) -> None:
 
 
 def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> None:
-    read = Page(report.page(result))
+    read = Page(page.page(result))
     drawn = [attrs for tag, attrs in read.tags if tag == "svg"]
     assert len(drawn) == 2
     for attrs in drawn:
@@ -457,13 +460,13 @@ def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> Non
 
 
 def test_page_follows_light_and_dark(result: Result) -> None:
-    html = report.page(result)
+    html = page.page(result)
     assert "prefers-color-scheme: dark" in html
     body = html[html.index("</style>") :]
     assert not re.findall(r"#[0-9a-f]{6}\b", body)  # a fixed colour would stay when the scheme changes
     for role in ("measured", "implied", "direct", "ink", "paper"):
         assert f"var(--{role})" in body
-    assert len(set(report.INK.values())) == len(report.INK)  # roles are told by their colours
+    assert len(set(style.INK.values())) == len(style.INK)  # roles are told by their colours
 
 
 def test_page_escapes_everything() -> None:
@@ -478,7 +481,7 @@ def test_page_escapes_everything() -> None:
         stages=(Stage(evil, 1.0),),
         verdict=Verdict("loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)),
     )
-    for html in (report.page(result), report.sweep_page([result, fake()], evil, evil)):
+    for html in (page.page(result), page.sweep_page([result, fake()], evil, evil)):
         read = Page(html)
         scripts = re.findall(r"<script.*?</script>", html, flags=re.DOTALL | re.IGNORECASE)
         assert len(scripts) == sum(tag == "script" for tag, _ in read.tags) <= 3
@@ -488,16 +491,16 @@ def test_page_escapes_everything() -> None:
 
 def test_what_is_under_the_pointer_cannot_end_its_script(result: Result) -> None:
     """Labels of claims are a user's own words: JSON in a page must have no < of theirs."""
-    figure = report.tradeoff_figure(result)
-    readings = report.Readings("α", np.array([0.0, 1.0]), [("</script><b>&", "measured", np.array([1.0, math.inf]))])
-    told = report._hover(figure, readings)
+    figure = figures.tradeoff_figure(result)
+    readings = page.Readings("α", np.array([0.0, 1.0]), [("</script><b>&", "measured", np.array([1.0, math.inf]))])
+    told = page._hover(figure, readings)
     assert "<" not in told and "&" not in told
     read = json.loads(told)
     assert read["curves"] == [{"name": "</script><b>&", "role": "measured", "y": [1.0, None]}]
 
 
 def test_the_same_result_is_the_same_page(result: Result) -> None:
-    assert report.page(result) == report.page(result)
+    assert page.page(result) == page.page(result)
 
 
 def test_a_result_with_little_known_is_shown(result: Result) -> None:
@@ -511,28 +514,28 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
         provenance={},
         bounds=result.bounds[:1],
     )
-    assert "undefined" in Page(report.page(bare)).text
-    assert "–" in printed(report.table(bare))
-    report.sweep_page([bare, result])
+    assert "undefined" in Page(page.page(bare)).text
+    assert "–" in printed(tables.table(bare))
+    page.sweep_page([bare, result])
 
 
 # --- what a page says beside ------------------------------------------------------------------------------------------
 
 
 def test_readings_are_the_curves_of_the_figure(result: Result) -> None:
-    told = report._curve_readings(result)
+    told = page._curve_readings(result)
     values = {name: y for name, _, y in told.curves}
     slow = slow_tradeoff(result.evidence.folds[0].test)
     for place in (0, 1, 10, 77, 200):
         least = min(b for a, b in slow if a <= told.x[place] + 1e-12)
         assert values["measured"][place] == pytest.approx(least)
         assert values["band, low"][place] <= least <= values["band, high"][place]
-    frontier = report.frontiers(result)[0]
+    frontier = curves.frontiers(result)[0]
     np.testing.assert_allclose(values[frontier.label], frontier.notion.beta(told.x, frontier.parameter))
 
 
 def test_readings_of_thresholds_ascend_and_are_the_rates(result: Result) -> None:
-    told = report._threshold_readings(result)
+    told = page._threshold_readings(result)
     assert np.all(np.diff(told.x) >= 0)
     selection = result.evidence.folds[0].selection
     assert selection is not None
@@ -545,9 +548,9 @@ def test_readings_of_thresholds_ascend_and_are_the_rates(result: Result) -> None
 
 def test_readings_stand_where_the_figure_has_its_axes(result: Result) -> None:
     """matplotlib's own transform, in the units of the drawn figure, is the oracle."""
-    figure = report.tradeoff_figure(result)
-    report.svg(figure, "x", "x")
-    told = json.loads(report._hover(figure, report._curve_readings(result)))
+    figure = figures.tradeoff_figure(result)
+    style.svg(figure, "x", "x")
+    told = json.loads(page._hover(figure, page._curve_readings(result)))
     ax, (left, top, right, bottom) = figure.axes[0], told["frame"]
     for x, y in ((0.0, 0.0), (0.3, 0.8), (1.0, 1.0)):
         across, up = figure.transFigure.inverted().transform(ax.transData.transform((x, y)))
@@ -555,7 +558,7 @@ def test_readings_stand_where_the_figure_has_its_axes(result: Result) -> None:
 
 
 def meant(result: Result) -> list[tuple[str, ...]]:
-    return [row[1:] for row in report.meaning(result)[1]]
+    return [row[1:] for row in facts.meaning(result)[1]]
 
 
 def test_meaning_is_that_of_reference_md(result: Result) -> None:
@@ -586,16 +589,16 @@ def test_each_bound_stands_beside_its_measured_error_rate(result: Result) -> Non
     said = "measured: exceeds the truth in 10.3 % of audits at a nominal 10 % (worst of 7 comparable cells)"
     bounds = (dataclasses.replace(result.bounds[0], measured=said), *result.bounds[1:])
     told = dataclasses.replace(result, bounds=bounds)
-    rows = report.measured_rows(told)
+    rows = facts.measured_rows(told)
     assert [row[-1] for row in rows] == ["10.3 %"] + ["–"] * (len(rows) - 1)
-    read = Page(report.page(told))
+    read = Page(page.page(told))
     assert read.text.count(said) == 1 and "joint_bayes, μ: " + said in read.text
 
 
 def test_slack_is_what_statistics_lose(result: Result) -> None:
-    ((name, told),) = report.slack(result)
+    ((name, told),) = facts.slack(result)
     assert name == "slack" and told.startswith(f"{IMPLIED - 0.4035:.4f} ")
-    assert report.slack(dataclasses.replace(result, mu_implied=None)) == []
+    assert facts.slack(dataclasses.replace(result, mu_implied=None)) == []
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -604,7 +607,7 @@ def test_slack_is_what_statistics_lose(result: Result) -> None:
 def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> None:
     import pandas
 
-    path = report.save(result, tmp_path / "new" / "folder")
+    path = files.save(result, tmp_path / "new" / "folder")
     names = {"report.html", "config.yaml", "tradeoff.csv", "tradeoff.png", "threshold.png", "scores.parquet"}
     assert {p.name for p in path.parent.iterdir()} == names
     assert yaml.safe_load((path.parent / "config.yaml").read_text("utf-8")) == result.config
@@ -617,13 +620,13 @@ def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> Non
     assert len(scores) == 6000
 
     curve = pandas.read_csv(path.parent / "tradeoff.csv")
-    np.testing.assert_array_equal(curve[["alpha", "beta"]].T, report.tradeoff(result.evidence.folds[0].test))
+    np.testing.assert_array_equal(curve[["alpha", "beta"]].T, curves.tradeoff(result.evidence.folds[0].test))
 
 
 def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -> None:
     other = Fold(np.array([], int), None, 0.1, gaussian(IMPLIED, 500, 50_000, 5))
     folds = dataclasses.replace(result, evidence=Evidence((*result.evidence.folds, other)))
-    report.save(folds, tmp_path)
+    files.save(folds, tmp_path)
     assert {row["fold"] for row in csv.DictReader(StringIO((tmp_path / "tradeoff.csv").read_text("utf-8")))} == {
         "0",
         "1",
@@ -632,13 +635,13 @@ def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -
 
 def test_reconstruction_is_drawn_over_what_is_predicted(tmp_path: Path) -> None:
     points = [(30.0, 0.6, 0.01), (10.0, 0.77, 0.02)]
-    figure = report.reconstruction_figure("bits", points, lambda sd: 1 / sd)
+    figure = reconstruction.reconstruction_figure("bits", points, lambda sd: 1 / sd)
     (ax,) = figure.axes
     line = next(line for line in ax.lines if str(line.get_label()).startswith("predicted"))
     np.testing.assert_allclose(np.asarray(line.get_ydata()), 1 / np.asarray(line.get_xdata()))
     (bars,) = ax.containers
     assert list(bars[0].get_xdata()) == [10, 30] and list(bars[0].get_ydata()) == [0.77, 0.6]
     for name in ("a.svg", "b.svg", "c.png"):
-        report.save_reconstruction("bits", points, lambda sd: 1 / sd, tmp_path / name)
+        reconstruction.save_reconstruction("bits", points, lambda sd: 1 / sd, tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")

@@ -136,7 +136,8 @@ def _reconstruct(words: Sequence[str]) -> int:
     """What an ε means: the share of secret bits that noisy counts give back."""
     from rich.console import Console
 
-    from audit import reconstruct, report
+    from audit import reconstruct
+    from audit.report import reconstruction
 
     if {"-h", "--help"} & set(words):
         print(f"audit reconstruct [key=value …]\n\n{reconstruct.Reconstruction.__doc__}")
@@ -144,7 +145,7 @@ def _reconstruct(words: Sequence[str]) -> int:
     asked = reconstruct.parse(words)
     points, console = asked(), Console()
     console.print(reconstruct.summary(asked, points))
-    report.save_reconstruction(
+    reconstruction.save_reconstruction(
         f"{asked.n} bits from {asked.m} noisy counts",
         [(p.sd, p.share, p.error) for p in points],
         lambda sd: reconstruct.predicted(asked.n, asked.m, sd),

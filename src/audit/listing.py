@@ -147,7 +147,8 @@ def shown(table: pandas.DataFrame) -> RenderableType:
     """The main columns for the terminal."""
     from rich.text import Text
 
-    from audit.report import COLOURS, plain_table
+    from audit.report.style import COLOURS
+    from audit.report.tables import plain_table
 
     if table.empty:
         return Text("no audit fits")

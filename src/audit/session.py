@@ -22,12 +22,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from audit import interrupted, report
+from audit import interrupted
 from audit.accuracy_first import LadderPlan, climb
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, LadderRun, Result
 from audit.cost import cost, work_of
 from audit.experiment import Plan, audit, family_wise, foresee
+from audit.report import controls, files, ladders, sentences, tables
+from audit.report.page import family_words
 from audit.tracking import Status, Store
 
 out, err = Console(), Console(stderr=True)
@@ -40,7 +42,7 @@ class Session:
     def __init__(self, store: Store, sweep: str | None, names: list[str], command: str) -> None:
         self._store, self._sweep = store, sweep
         self._parent = store.start_sweep(sweep, len(names)) if sweep is not None else None
-        self._short = dict(zip(names, report.distinct(names), strict=True))  # what the UI has no room for is cut off
+        self._short = dict(zip(names, sentences.distinct(names), strict=True))  # what the UI has no room for is cut off
         self._provenance = provenance() | {"command": command}
         self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
@@ -75,13 +77,13 @@ class Session:
         results = [result for _, result in self.audits]
         page = None
         if results:
-            family = report.family_words(len(results), family_wise(self.audits))
-            together = " ".join(filter(None, (report.control_words(results), family)))
+            family = family_words(len(results), family_wise(self.audits))
+            together = " ".join(filter(None, (controls.control_words(results), family)))
             where, command = self._store.folder(parent), self._provenance["command"]
-            page = report.save_sweep(results, where, self._sweep or "sweep", command, together)
+            page = files.save_sweep(results, where, self._sweep or "sweep", command, together)
         self._store.finish_sweep(parent, results, status)
         if page is not None:
-            out.print(report.sweep_table(results))
+            out.print(tables.sweep_table(results))
             out.print(together)
             out.print(f"report {page}", soft_wrap=True, highlight=False)
             link = self._store.sweep_link(parent)
@@ -90,8 +92,8 @@ class Session:
     @property
     def status(self) -> int:
         """Exit status: 0; 2 when an audit failed; 1 when one of a sweep's controls came out otherwise than it must."""
-        controls = [result for _, result in self.audits if self._parent is not None and report.control_of(result)]
-        return 2 if self.failures else int(any(report.gone_wrong(controls)))
+        known = [result for _, result in self.audits if self._parent is not None and controls.control_of(result)]
+        return 2 if self.failures else int(any(controls.gone_wrong(known)))
 
     def job(self, plan: Plan) -> None:
         """One audit: played, logged, printed."""
@@ -102,7 +104,7 @@ class Session:
             with _log_above_bars():
                 log.debug("run %s: %s", run, plan)
                 result = audit(plan, bars)
-                page = report.save(result, self._store.folder(run))
+                page = files.save(result, self._store.folder(run))
                 self._store.log_result(run, result)
         except BaseException as error:
             self._store.finish(run, _status(error, []))
@@ -118,7 +120,7 @@ class Session:
             self.failures.append(f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})")
 
     def _show(self, result: Result, run: str, page: Path) -> None:
-        out.print(report.table(result))
+        out.print(tables.table(result))
         out.print(f"report {page}", soft_wrap=True, highlight=False)
         out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
 
@@ -146,8 +148,8 @@ class LadderSession:
     ) -> None:
         if self._parent is not None:
             if self.runs:
-                path = report.save_ladder_sweep(self.runs, self._store.folder(self._parent))
-                out.print(report.ladder_sweep_table(self.runs))
+                path = ladders.save_ladder_sweep(self.runs, self._store.folder(self._parent))
+                out.print(ladders.ladder_sweep_table(self.runs))
                 out.print(f"table  {path}", soft_wrap=True, highlight=False)
             self._store.finish_sweep(self._parent, [], _status(error, self.failures))
         for failure in self.failures:
@@ -166,7 +168,7 @@ class LadderSession:
         try:
             with bars("ladder", len(plan.ladder.eps)) as advance:
                 found, model = climb(plan, lambda step, steps: advance(1))
-            output, figure = model.write(folder), report.save_ladder(found, folder)
+            output, figure = model.write(folder), ladders.save_ladder(found, folder)
             self._store.log_ladder(run, found)
         except BaseException as error:
             self._store.finish(run, _status(error, []))
@@ -177,7 +179,7 @@ class LadderSession:
         self._store.finish(run, "FINISHED")
         self.runs.append(found)
         if self._parent is None:
-            out.print(report.ladder_table(found))
+            out.print(ladders.ladder_table(found))
             for name, path in (("output", output), ("figure", figure)):
                 out.print(f"{name} {path}", soft_wrap=True, highlight=False)
             out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
@@ -200,7 +202,7 @@ def takes(plan: Plan) -> str:
 
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
-    out.print(report.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
+    out.print(tables.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------

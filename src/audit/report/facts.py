@@ -1,0 +1,152 @@
+"""What stands beside the numbers: what was audited, what could be found, what the parameters mean."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from audit.core import Bound, Result
+from audit.privacy import (
+    GDP,
+    ZCDP,
+    ApproximateDP,
+    Notion,
+    PureDP,
+    eps_from_rho,
+    gdp_epsilon,
+    guess_rate,
+    posterior_cap,
+    power,
+)
+from audit.report.controls import control_of
+from audit.report.curves import tradeoff
+from audit.report.sentences import bound_rows, claim_words, number, percent, percent_of
+
+
+def facts(result: Result) -> list[tuple[str, str]]:
+    """What was audited and what was measured, in words."""
+    counts = result.evidence.counts
+    return [
+        ("audited", result.challenge),
+        ("claims", ", ".join(claim_words(result))),
+        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent trials called present)"),
+        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present trials called absent)"),
+        ("mu_hat", number(result.mu_hat)),
+        ("implied mu", number(result.mu_implied)),
+        ("direct mu", number(result.mu_direct)),
+        *_exact_facts(result),
+        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
+        ("efficiency", _efficiency_words(result)),
+        ("power", _power_words(result)),
+        *_control_facts(result),
+    ]
+
+
+def _exact_facts(result: Result) -> list[tuple[str, str]]:
+    """What endless trials would show on this pair, where that is known."""
+    if result.exact is None:
+        return []
+    claimed = result.claims[0].notion
+    most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
+    told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
+    return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
+
+
+def _control_facts(result: Result) -> list[tuple[str, str]]:
+    """Of a control: what must be found, and where such a bug was seen."""
+    control = control_of(result)
+    truth = control.get("truth")
+    known = "" if truth is None else f"; {result.claims[0].notion.symbol} is {number(float(truth), 3)} in truth"
+    told = {"expected verdict": control.get("expected"), "seen": control.get("seen")}
+    return [(name, f"{value}{known if name != 'seen' else ''}") for name, value in told.items() if value]
+
+
+def _efficiency_words(result: Result) -> str:
+    if result.power.efficiency is None:
+        return "unknown  (no positive control)"
+    share, sure = result.power.efficiency
+    return f"{percent(share)}  (at least {percent(sure)}; of what the exact likelihood ratio shows on the same trials)"
+
+
+def _power_words(result: Result) -> str:
+    """What would have been found, and what it takes; with the attack's own efficiency where it is known."""
+    could = result.power
+    who = "a perfect attack" if could.efficiency is None else "this attack"
+    needed = "no number of trials" if math.isinf(could.needed) else f"{could.needed:,.0f} test trials a side"
+    return f"{who} finds a μ of {number(could.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
+
+
+def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """What a parameter means in plain figures: the claimed one, the measured one, and what this attack did.
+
+    The measured one is the first bound in the notion of the judged claim. Both are read from the notion's curve; the
+    attack's own rates are plug-in estimates on the test trials.
+
+    Returns:
+        (header, rows): what, what the claim allows, what a leak as large as the bound allows, what the attack did.
+    """
+    claim, counts = result.claims[0], result.evidence.counts
+    alpha, beta = tradeoff(result.evidence.folds[0].test)
+    found = next((b for b in result.bounds if b.notion == claim.notion), result.verdict.accusing)
+    parameters = (claim.parameter, found.lower)
+    delta = _delta(result)
+    cap = [percent_of(_posterior(claim.notion, parameter, delta)) for parameter in parameters]
+    guess = [percent_of(guess_rate(claim.notion, parameter)) for parameter in parameters]
+    caught = [percent_of(float(power(claim.notion, parameter, 0.05))) for parameter in parameters]
+    header = ("an attacker's", f"the claim, {claim}", f"the bound, {found.notion.label(found.lower)}", "this attack")
+    rows = [
+        (f"belief from even odds: its cap e^ε/(1 + e^ε) at δ = {delta:g}", *cap, "–"),
+        ("best guess rate from even odds", *guess, percent_of(1 - (counts.fpr + counts.fnr) / 2)),
+        ("power at a false positive rate of 5 %", *caught, percent_of(1 - float(np.min(beta[alpha <= 0.05])))),
+    ]
+    return header, rows
+
+
+def _delta(result: Result) -> float:
+    """δ of the judged claim, else of another one, else 0.01, for what has to be said at some δ."""
+    found = [0.0] if isinstance(result.claims[0].notion, PureDP) else []
+    found += [claim.notion.delta for claim in result.claims if isinstance(claim.notion, ApproximateDP)]
+    return found[0] if found else 0.01
+
+
+def _posterior(notion: Notion, parameter: float, delta: float) -> float | None:
+    """Cap on the belief from 1/2 at the ε that ``parameter`` buys at ``delta``; None where it buys none."""
+    if isinstance(notion, ApproximateDP | PureDP):
+        return posterior_cap(parameter)
+    if parameter == 0 or delta == 0:
+        return 0.5 if parameter == 0 else 1.0
+    if math.isinf(parameter):
+        return 1.0
+    if isinstance(notion, GDP):
+        return posterior_cap(gdp_epsilon(parameter, delta))
+    return posterior_cap(eps_from_rho(parameter, delta)) if isinstance(notion, ZCDP) else None
+
+
+def slack(result: Result) -> list[tuple[str, str]]:
+    """How far below the implied μ the bound of a perfect attack is expected: what is lost to statistics alone."""
+    if result.mu_implied is None or not math.isfinite(result.mu_implied):
+        return []
+    lost = number(result.mu_implied - result.power.expected)
+    return [
+        ("slack", f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these trials)")
+    ]
+
+
+def measured_rows(result: Result) -> list[tuple[str, ...]]:
+    """The bounds in words, with the share of audits in which bounds like them were measured to be too high."""
+    told = [*result.bounds, result.verdict.accusing]
+    return [(*row, _rate(bound)) for row, bound in zip(bound_rows(result), told, strict=True)]
+
+
+def _rate(bound: Bound) -> str:
+    found = re.search(r"([\d.]+ %) of audits", bound.measured)
+    return found[1] if found else "–"
+
+
+def measured_words(result: Result) -> list[str]:
+    """What was measured of each bound, in whole sentences."""
+    told = [*((b.estimator, b) for b in result.bounds), (f"accusing ({result.verdict.accusing.estimator})",
+            result.verdict.accusing)]  # fmt: skip
+    return list(dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured))
