@@ -17,8 +17,8 @@ from audit.report.curves import band, frontiers, tradeoff
 from audit.report.facts import facts, meaning, measured_rows, measured_words, slack
 from audit.report.figures import bar_figure, chooses_by_mu, eps_figure, threshold_figure, tradeoff_figure
 from audit.report.sentences import distinct, number, percent, remarks
-from audit.report.style import PALETTE, Points, svg
-from audit.report.style import COLOURS
+from audit.report.style import COLOURS, PALETTE, Points, svg
+from audit.report.tables import sweep_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
