@@ -20,8 +20,9 @@ import numpy as np
 
 from audit import attackers, cost
 from audit.canaries.worst_case import WorstCase
+from audit.core import Trials
 from audit.features import Hybrid, WhiteBox
-from audit.game import WORK, Cache, Game, Ray, Trials, _start, carried
+from audit.game import WORK, Cache, Game, Ray, carried, start_ray
 from audit.mechanisms.aim import AIM
 from audit.mechanisms.fixed import Fixed
 from audit.mechanisms.gaussian import Gaussian
@@ -123,7 +124,7 @@ def ray() -> dict[str, Constants]:
     import psutil
 
     begun = time.perf_counter()
-    library = _start(None, 2)
+    library = start_ray(None, 2)
     game = carried(Game(MST(eps=1, delta=0.01), WorstCase(), Hybrid(), 0))
     started = time.perf_counter() - begun
     list(Ray(workers=2).run(game.play, range(8)))

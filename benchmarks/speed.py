@@ -28,7 +28,7 @@ from audit.core import Claim
 from audit.criteria import Advantage
 from audit.estimators.curve import Curve
 from audit.features import Hybrid, WhiteBox
-from audit.game import Game, Played, Ray, Serial, _start, carried
+from audit.game import Game, Played, Ray, Serial, carried, start_ray
 from audit.mechanisms.aim import AIM
 from audit.mechanisms.fixed import Fixed
 from audit.mechanisms.mst import MST
@@ -229,7 +229,7 @@ def ray() -> None:
     serial = timed(lambda: [game.play(block) for block in range(blocks)])[0]
     found = {}
     for workers in (1, 2):
-        _start(None, workers)
+        start_ray(None, workers)
         backend = Ray(workers=workers)
         list(backend.run(game.play, range(2 * workers)))  # compiles
         found[workers] = min(timed(lambda: list(backend.run(game.play, range(blocks))))[0] for _ in range(3))  # noqa: B023

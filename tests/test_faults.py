@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from faults import Slow
 
-from audit import game as playing
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError
+from audit.core import AuditError, Trials
 from audit.features import WhiteBox
-from audit.game import Cache, Game, Played, Ray, Serial
+from audit.game import Cache, Game, Played, Ray, Serial, backends
+from audit.game import cache as blocks
 
 HERE = Path(__file__).parent
 BLOCKS = 20
@@ -123,7 +123,7 @@ def test_a_node_lost_while_it_plays(tmp_path, cluster):
 
 
 def test_no_node_left_is_said_and_not_waited_for(tmp_path, cluster, monkeypatch):
-    monkeypatch.setattr(playing, "PATIENCE", 0.5)
+    monkeypatch.setattr(backends, "PATIENCE", 0.5)
     backend = Ray(address=cluster.address)
     monkeypatch.setattr(Ray, "_room", lambda self, ray: 0)  # what a cluster without cores says
     with pytest.raises(AuditError, match="no node with a core is left"):
@@ -141,7 +141,7 @@ def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(t
     source = Played(
         game(tmp_path, 0.1, own_mechanism.Slow), Ray(address=cluster.address, task_seconds=0.2), tmp_path / "trials"
     )
-    playing._start(cluster.address, None)
+    backends.start_ray(cluster.address, None)
     (elsewhere / "own_mechanism.py").write_text("raise ImportError('read on the machine of the driver')")
     assert same(source.trials(0, TRIALS), undisturbed())
     assert len(nodes(tmp_path)) == 2, "both nodes played"
@@ -155,7 +155,7 @@ def test_without_luggage_a_cluster_lacks_a_module_and_says_which(tmp_path, clust
     monkeypatch.syspath_prepend(str(elsewhere))
     import left_at_home
 
-    monkeypatch.setattr(playing, "_luggage", lambda folder: folder.mkdir() or folder)
+    monkeypatch.setattr(backends, "_luggage", lambda folder: folder.mkdir() or folder)
     source = Played(game(tmp_path, 0, left_at_home.Slow), Ray(address=cluster.address), tmp_path / "trials")
     with pytest.raises(AuditError, match="left_at_home"):
         source.trials(0, 200)
@@ -168,8 +168,8 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
     cache = Cache(tmp_path, game(tmp_path))
     cache.folder.mkdir()
     killed = (
-        "import os, signal, sys; from pathlib import Path; from audit.game import _open_locked;"
-        "file = _open_locked(Path(sys.argv[1])); file.write(b'half'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from audit.game.cache import open_locked;"
+        "file = open_locked(Path(sys.argv[1])); file.write(b'half'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", killed, str(cache.folder / ".dead.part")], check=False)
     assert left_aside(tmp_path)
@@ -184,7 +184,7 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_no
 
 
 def test_a_file_tidied_away_before_it_was_locked_is_made_anew(tmp_path, monkeypatch):
-    lock, path = playing.fcntl.flock, tmp_path / ".x.part"
+    lock, path = blocks.fcntl.flock, tmp_path / ".x.part"
     late = iter([True, False])
 
     def slow_lock(file, how):
@@ -192,8 +192,8 @@ def test_a_file_tidied_away_before_it_was_locked_is_made_anew(tmp_path, monkeypa
             path.unlink()
         return lock(file, how)
 
-    monkeypatch.setattr(playing.fcntl, "flock", slow_lock)
-    with playing._open_locked(path) as file:
+    monkeypatch.setattr(blocks.fcntl, "flock", slow_lock)
+    with blocks.open_locked(path) as file:
         file.write(b"there")
     assert path.read_bytes() == b"there"
 
@@ -284,7 +284,7 @@ def kept(desk):
     assert len(played(desk)) == BLOCKS and not left_aside(desk)
     cache = Cache(desk, game(desk))
     object.__setattr__(cache, "folder", folder)
-    return playing.Trials.concatenate([cache.load(block) for block in range(BLOCKS)])
+    return Trials.concatenate([cache.load(block) for block in range(BLOCKS)])
 
 
 def processes(word):

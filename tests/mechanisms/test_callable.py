@@ -167,9 +167,9 @@ def test_a_target_that_always_raises_is_said(target):
 def test_an_edited_function_and_what_it_imports_never_meet_stale_trials(target, tmp_path):
     def folder(mechanism):
         # A process goes on with the code that it has; only another one, played here by forgetting, sees an edit.
-        from audit import game
+        from audit.game import identity
 
-        game._text.cache_clear()
+        identity._text.cache_clear()
         return Cache(tmp_path, Game(mechanism, PAIR, BlackBox(), 0)).folder
 
     mechanism = target("count")
