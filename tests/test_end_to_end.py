@@ -48,7 +48,7 @@ def test_the_readmes_own_mechanism_is_audited_as_written(tmp_path):
     (tmp_path / "mine.py").write_text(code[1])
     (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text(yaml[1])
     (command,) = re.findall(r"`audit (mechanism=mine [^`]*)`", README)
-    assert "1-GDP (judged)" in run(["-m", "audit", *command.split()], tmp_path)
+    assert "1-GDP (judged, add/remove)" in run(["-m", "audit", *command.split()], tmp_path)
 
 
 def test_the_readme_names_every_option():

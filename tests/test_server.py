@@ -82,9 +82,9 @@ def test_an_echo_is_no_answer() -> None:
                         there.sendall(there.recv(1000))
 
         threading.Thread(target=repeat, daemon=True).start()
-        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"]) as process:
-            with pytest.raises(AuditError, match="did not start"):
-                server._wait_until_healthy(process, echo.getsockname()[1], log)
+        sleeping = [sys.executable, "-c", "import time; time.sleep(1)"]
+        with subprocess.Popen(sleeping) as process, pytest.raises(AuditError, match="did not start"):
+            server._wait_until_healthy(process, echo.getsockname()[1], log)
         echo.shutdown(socket.SHUT_RDWR)
 
 

@@ -216,6 +216,7 @@ def test_a_screen_reader_is_told_everything(page: Chrome, files: dict[str, Path]
 
 
 def test_nothing_is_asked_of_the_network_and_nothing_is_wrong(page: Chrome, files: dict[str, Path]) -> None:
+    page.get_log("browser")  # what other tests' pages complained of
     for path in files.values():
         page.get(path.as_uri())
         assert js(page, "return performance.getEntriesByType('resource').map(r => r.name)") == []
