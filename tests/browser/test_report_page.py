@@ -123,6 +123,7 @@ def test_everything_is_there_without_scripts(page: Chrome, files: dict[str, Path
 
 def test_copy_copies_the_command(page: Chrome, files: dict[str, Path]) -> None:
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
 
     page.get(files["audit"].as_uri())
     button = page.find_element(By.CSS_SELECTOR, "button[data-copy]")
@@ -130,7 +131,9 @@ def test_copy_copies_the_command(page: Chrome, files: dict[str, Path]) -> None:
     command = js(page, "return document.getElementById('command').textContent")
     assert command == "python -m audit mechanism=mst_fixed eps=1"
     assert js(page, "return getSelection().toString()").strip() == command
-    assert button.text == "Copied"
+    WebDriverWait(page, 10, poll_frequency=0.05).until(
+        lambda page: button.text == "Copied"
+    )  # the clipboard answers late
 
 
 def colours(page: Chrome) -> tuple[list[int], list[int]]:
