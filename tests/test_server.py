@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -63,6 +66,26 @@ def test_a_ui_that_cannot_start_says_why() -> None:
         server.serve("nonsense://x", 5999),
     ):
         pass
+
+
+def test_an_echo_is_no_answer() -> None:
+    """What Linux does to whoever knocks on a free port of its own range, now and then: it connects him to himself."""
+    with socket.socket() as echo, tempfile.TemporaryFile() as log:
+        echo.bind((server.HOST, 0))
+        echo.listen()
+
+        def repeat() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    there, _ = echo.accept()
+                    with there:
+                        there.sendall(there.recv(1000))
+
+        threading.Thread(target=repeat, daemon=True).start()
+        sleeping = [sys.executable, "-c", "import time; time.sleep(1)"]
+        with subprocess.Popen(sleeping) as process, pytest.raises(AuditError, match="did not start"):
+            server._wait_until_healthy(process, echo.getsockname()[1], log)
+        echo.shutdown(socket.SHUT_RDWR)
 
 
 def group(pid: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import os
 import signal
 import socket
@@ -126,7 +127,9 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, log: IO[byt
     """Ask until the UI answers; it must be ours that answers, so it must be alive too."""
     stop = time.monotonic() + START
     while time.monotonic() < stop and process.poll() is None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
+        # Before anybody listens, Linux may connect us to ourselves, and what answers is our own question: no HTTP.
+        quiet = contextlib.suppress(OSError, http.client.HTTPException)
+        with quiet, urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
             if process.poll() is None:
                 return
         time.sleep(0.2)

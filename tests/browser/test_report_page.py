@@ -123,6 +123,7 @@ def test_everything_is_there_without_scripts(page: Chrome, files: dict[str, Path
 
 def test_copy_copies_the_command(page: Chrome, files: dict[str, Path]) -> None:
     from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
 
     page.get(files["audit"].as_uri())
     button = page.find_element(By.CSS_SELECTOR, "button[data-copy]")
@@ -130,7 +131,9 @@ def test_copy_copies_the_command(page: Chrome, files: dict[str, Path]) -> None:
     command = js(page, "return document.getElementById('command').textContent")
     assert command == "python -m audit mechanism=mst_fixed eps=1"
     assert js(page, "return getSelection().toString()").strip() == command
-    assert button.text == "Copied"
+    WebDriverWait(page, 10, poll_frequency=0.05).until(
+        lambda page: button.text == "Copied"
+    )  # the clipboard answers late
 
 
 def colours(page: Chrome) -> tuple[list[int], list[int]]:
@@ -216,6 +219,7 @@ def test_a_screen_reader_is_told_everything(page: Chrome, files: dict[str, Path]
 
 
 def test_nothing_is_asked_of_the_network_and_nothing_is_wrong(page: Chrome, files: dict[str, Path]) -> None:
+    page.get_log("browser")  # what other tests' pages complained of
     for path in files.values():
         page.get(path.as_uri())
         assert js(page, "return performance.getEntriesByType('resource').map(r => r.name)") == []
