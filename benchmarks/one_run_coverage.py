@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
 
-from audit import coverage
-from audit.coverage import Row, Shift, curve_truth, judge, write
+from audit.coverage.laws import Shift, curve_truth
+from audit.coverage.rows import ACCUSING, SIGNIFICANCE, Row, judge
+from audit.coverage.table import ONE_RUN, write
 from audit.estimators import one_run_fdp
 from audit.estimators.one_run import OneRun, p_value, small_delta
 from audit.estimators.one_run_betting import LOOKS, STAKES, OneRunBetting
@@ -27,7 +27,7 @@ from audit.mechanisms.answers import Answers
 from audit.privacy import GDP, ApproximateDP, PureDP, gdp_epsilon
 
 DELTA = 1e-5
-OUT = Path(coverage.__file__).with_name("one_run.csv")
+OUT = ONE_RUN
 PURE, APPROXIMATE = PureDP(), ApproximateDP(DELTA)
 
 RESPONSE = Answers(law="response", eps=1.0)
@@ -113,7 +113,7 @@ def cells(m, audits, solved, seed):
             for notion, truth in truths.items():
                 if make is OneRunFDP and not (isinstance(notion, GDP) or name == "gaussian"):
                     continue  # its ε is that of a Gaussian curve
-                for nominal in (coverage.SIGNIFICANCE, coverage.ACCUSING):
+                for nominal in (SIGNIFICANCE, ACCUSING):
                     estimate = make(nominal)
                     over = exceeds(estimate, notion, truth, right)
                     bounds = [estimate.lower(each, notion) for each in right[:solved]]

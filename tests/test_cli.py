@@ -137,7 +137,9 @@ def test_one_audit_prints_its_verdict_and_where_to_look(run, tmp_path):
 def test_a_plan_is_shown_and_nothing_is_played(run, tmp_path):
     status, out, _ = run("plan", "eps=1,2", "-m")
     assert status == 0 and "0.4035" in out and "0.7288" in out
+    assert len(re.findall(r"\d s, \d\.\d GiB", out)) == 2, "what each takes"
     assert not list(tmp_path.iterdir())
+    assert "not known" in run("plan", "canary.rows=7")[1]
     status, _, err = run("plan", "trials=20")
     assert status == 2 and "raise trials" in err
 
@@ -146,6 +148,39 @@ def test_flags_may_stand_anywhere_and_a_sweep_shares_its_trials(run, tmp_path):
     status, out, _ = run(*SMALL, "-m", "criterion=advantage,mu_lower")
     assert status == 0 and "compareRunsMode=CHART" in out and "2 audits were compared" in out
     assert len(list((tmp_path / "mlruns" / "trials").iterdir())) == 1
+
+
+def test_audits_of_a_sweep_are_named_by_what_differs_and_each_says_how_to_play_it_alone(run, tmp_path):
+    """Whatever is swept, a value that no choice names too; the command of one of them plays it and nothing else."""
+    import audit
+
+    status, out, _ = run(*SMALL, "mechanism.noise_scale=0.5,1", "-m")
+    assert status == 0 and "mechanism.noise_scale=0.5" in out
+    table = audit.runs(tmp_path / "mlruns", sweep="newest")
+    assert sorted(table["name"]) == ["mechanism.noise_scale=0.5", "mechanism.noise_scale=1"]
+    page = next(text for path in tmp_path.rglob("report.html") if "<h1>Audit" in (text := path.read_text()))
+    command = re.search(r'<code id="command">([^<]*)</code>', page)[1]
+    status, out, _ = run(*command.split()[3:])
+    assert status == 0 and out.count("leaks at least") == 1
+
+
+def test_one_audit_of_a_sweeps_file_can_be_played_alone(run):
+    words = cli.command(["sweep=thresholds", "eps=1", "criterion=advantage", *SMALL]).split()[3:]
+    status, out, err = run(*words)
+    assert status == 0 and out.count("leaks at least") == 1, err
+
+
+@pytest.mark.parametrize(
+    ("words", "loud"), [([], False), (["hydra.verbose=true"], True), (["hydra.verbose=audit"], True)]
+)
+def test_verbose_says_more(run, words, loud, monkeypatch):
+    import logging
+
+    for name in (None, "audit"):
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.getLogger(name).level)
+    _, _, err = run(*SMALL, *words)
+    assert ("DEBUG" in err and "Plan(" in err) == loud
+    assert loud or err == ""  # quiet where it is piped
 
 
 def test_a_users_own_conf_and_code_are_found(run, tmp_path):

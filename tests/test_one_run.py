@@ -7,11 +7,12 @@ import pytest
 from scipy.special import betaincinv
 from toys import Toy
 
-from audit import coverage
 from audit.attackers import Column, Logistic
 from audit.canaries.coins import Coins
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Claim, Evidence
+from audit.coverage.rows import judge
+from audit.coverage.table import ONE_RUN, read
 from audit.criteria import Advantage
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun as Estimate
@@ -222,9 +223,9 @@ def test_a_bound_from_one_run_says_what_was_measured_of_bounds_like_it(tmp_path)
 
 
 def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
-    rows = coverage.read(coverage.ONE_RUN)
+    rows = read(ONE_RUN)
     assert {row.estimator for row in rows} == {"one_run", "one_run_fdp", "one_run_betting"}
     assert all(row.kind == "finite-sample" for row in rows)
-    assert [row.verdict for row in coverage.judge(rows)] == ["ok"] * len(rows)
+    assert [row.verdict for row in judge(rows)] == ["ok"] * len(rows)
     worse = [dataclasses.replace(row, exceeded=min(row.audits, row.exceeded + row.audits // 5)) for row in rows]
-    assert any(row.verdict == "exceeds" for row in coverage.judge(worse))
+    assert any(row.verdict == "exceeds" for row in judge(worse))

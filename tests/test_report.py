@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -376,6 +377,7 @@ def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
     read = Page(path.read_text("utf-8"))
     assert "6 audits: 6 tight." in read.text and "audit sweep=epsilon_grid" in read.text
     assert read.text.count("it knows GDP only") == 1  # what all audits share is said once
+    assert grid[0].challenge in read.text and "25.5 s in all stages" in read.text
     rows = list(csv.reader((tmp_path / "sweep.csv").read_text("utf-8").splitlines()))
     assert len(rows) == 7 and rows[0][0] == "audit"
 
@@ -439,7 +441,10 @@ def test_page_needs_no_network(result: Result) -> None:
         for name in ("src", "href", "xlink:href", "action", "data"):
             assert (attrs.get(name) or "#").startswith("#")
     assert "@import" not in html and not re.search(r"url\((?!#)", html)
-    assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in read.tags}
+    assert not {"link", "iframe", "img"} & {tag for tag, _ in read.tags}
+    assert not [attrs for tag, attrs in read.tags if tag == "script" and "src" in attrs]
+    code = "".join(re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL))
+    assert code and not re.search(r"fetch|XMLHttp|WebSocket|import|sendBeacon|https?:", code)
 
 
 def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> None:
@@ -475,8 +480,20 @@ def test_page_escapes_everything() -> None:
     )
     for html in (report.page(result), report.sweep_page([result, fake()], evil, evil)):
         read = Page(html)
-        assert "script" not in {tag for tag, _ in read.tags}
+        scripts = re.findall(r"<script.*?</script>", html, flags=re.DOTALL | re.IGNORECASE)
+        assert len(scripts) == sum(tag == "script" for tag, _ in read.tags) <= 3
+        assert not [script for script in scripts if "alert('x')" in script]
         assert "alert('x')" in read.text
+
+
+def test_what_is_under_the_pointer_cannot_end_its_script(result: Result) -> None:
+    """Labels of claims are a user's own words: JSON in a page must have no < of theirs."""
+    figure = report.tradeoff_figure(result)
+    readings = report.Readings("α", np.array([0.0, 1.0]), [("</script><b>&", "measured", np.array([1.0, math.inf]))])
+    told = report._hover(figure, readings)
+    assert "<" not in told and "&" not in told
+    read = json.loads(told)
+    assert read["curves"] == [{"name": "</script><b>&", "role": "measured", "y": [1.0, None]}]
 
 
 def test_the_same_result_is_the_same_page(result: Result) -> None:
@@ -497,6 +514,88 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
     assert "undefined" in Page(report.page(bare)).text
     assert "–" in printed(report.table(bare))
     report.sweep_page([bare, result])
+
+
+# --- what a page says beside ------------------------------------------------------------------------------------------
+
+
+def test_readings_are_the_curves_of_the_figure(result: Result) -> None:
+    told = report._curve_readings(result)
+    values = {name: y for name, _, y in told.curves}
+    slow = slow_tradeoff(result.evidence.folds[0].test)
+    for place in (0, 1, 10, 77, 200):
+        least = min(b for a, b in slow if a <= told.x[place] + 1e-12)
+        assert values["measured"][place] == pytest.approx(least)
+        assert values["band, low"][place] <= least <= values["band, high"][place]
+    frontier = report.frontiers(result)[0]
+    np.testing.assert_allclose(values[frontier.label], frontier.notion.beta(told.x, frontier.parameter))
+
+
+def test_readings_of_thresholds_ascend_and_are_the_rates(result: Result) -> None:
+    told = report._threshold_readings(result)
+    assert np.all(np.diff(told.x) >= 0)
+    selection = result.evidence.folds[0].selection
+    assert selection is not None
+    values = {name: y for name, _, y in told.curves}
+    for place in (0, len(told.x) // 2, -1):
+        counts = selection.count(told.x[place])
+        assert (values["fpr"][place], values["fnr"][place]) == pytest.approx((counts.fpr, counts.fnr), abs=1e-9)
+        assert values["advantage"][place] == pytest.approx(1 - counts.fpr - counts.fnr)
+
+
+def test_readings_stand_where_the_figure_has_its_axes(result: Result) -> None:
+    """matplotlib's own transform, in the units of the drawn figure, is the oracle."""
+    figure = report.tradeoff_figure(result)
+    report.svg(figure, "x", "x")
+    told = json.loads(report._hover(figure, report._curve_readings(result)))
+    ax, (left, top, right, bottom) = figure.axes[0], told["frame"]
+    for x, y in ((0.0, 0.0), (0.3, 0.8), (1.0, 1.0)):
+        across, up = figure.transFigure.inverted().transform(ax.transData.transform((x, y)))
+        assert (left + x * (right - left), bottom - y * (bottom - top)) == pytest.approx((across, 1 - up), abs=1e-9)
+
+
+def meant(result: Result) -> list[tuple[str, ...]]:
+    return [row[1:] for row in report.meaning(result)[1]]
+
+
+def test_meaning_is_that_of_reference_md(result: Result) -> None:
+    """REFERENCE.md: ε = 1 caps the belief at 0.73106; 0.45478-GDP is guessed right in 58.994 %, caught in 11.7 %."""
+    counts = result.evidence.counts
+    cap, guess, power = meant(result)
+    assert guess[0] == "59.0 %" and guess[2] == f"{100 * (1 - (counts.fpr + counts.fnr) / 2):.1f} %"
+    pure = dataclasses.replace(result, claims=(Claim(privacy.PureDP(), 1.0),))
+    cap, guess, power = meant(pure)
+    assert (cap[0], guess[0], power[0]) == ("73.1 %", "73.1 %", "13.6 %")
+    approximate = dataclasses.replace(result, claims=(Claim(ApproximateDP(0.01), 1.0),))
+    assert meant(approximate)[0][0] == "73.1 %"
+    # (1, 0.01) is what ρ buys at δ = 0.01, so its cap is that of ε = 1.
+    concentrated = dataclasses.replace(result, claims=(Claim(ZCDP(), RHO), Claim(ApproximateDP(0.01), 1.0)))
+    assert meant(concentrated)[0][0] == "73.1 %"
+
+
+@pytest.mark.parametrize("notion", [GDP(), ZCDP(), privacy.PureDP(), ApproximateDP(0.01)])
+@pytest.mark.parametrize("parameter", [0.0, math.inf])
+def test_meaning_at_the_ends(result: Result, notion: privacy.Notion, parameter: float) -> None:
+    end = dataclasses.replace(result, claims=(Claim(notion, parameter),), bounds=())
+    cap, guess, _ = meant(end)
+    assert cap[0] == ("50.0 %" if parameter == 0 else "100.0 %")
+    assert guess[0] == ("50.0 %" if parameter == 0 and notion != ApproximateDP(0.01) else guess[0])
+
+
+def test_each_bound_stands_beside_its_measured_error_rate(result: Result) -> None:
+    said = "measured: exceeds the truth in 10.3 % of audits at a nominal 10 % (worst of 7 comparable cells)"
+    bounds = (dataclasses.replace(result.bounds[0], measured=said), *result.bounds[1:])
+    told = dataclasses.replace(result, bounds=bounds)
+    rows = report.measured_rows(told)
+    assert [row[-1] for row in rows] == ["10.3 %"] + ["–"] * (len(rows) - 1)
+    read = Page(report.page(told))
+    assert read.text.count(said) == 1 and "joint_bayes, μ: " + said in read.text
+
+
+def test_slack_is_what_statistics_lose(result: Result) -> None:
+    ((name, told),) = report.slack(result)
+    assert name == "slack" and told.startswith(f"{IMPLIED - 0.4035:.4f} ")
+    assert report.slack(dataclasses.replace(result, mu_implied=None)) == []
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

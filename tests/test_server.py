@@ -78,13 +78,19 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
         busy.bind((server.HOST, 0))
         busy.listen()
         port = busy.getsockname()[1]
-        code = f"import sys; from audit import server; sys.exit(server.main(['root={tmp_path}', 'port={port}']))"
+        words = [f"root={tmp_path}", f"port={port}", "--open"]
+        code = f"import sys; from audit import server; sys.exit(server.main({words}))"
+        opened = tmp_path / "opened"
+        browser = tmp_path / "browser"
+        browser.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+        browser.chmod(0o755)
         process = subprocess.Popen(
             [sys.executable, "-u", "-c", code],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             cwd=tmp_path,
+            env=os.environ | {"BROWSER": f"{browser} %s"},
         )
         assert process.stdout is not None
         said = ""
@@ -92,6 +98,11 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
             said += line
         link = re.search(r"http://127\.0\.0\.1:(\d+)/#/experiments/1/runs/(\w+)", said)
         assert link is not None and link[2] == run and f"port {port} is taken; using {link[1]}" in said, said
+        assert "viewStateShareKey=audits" in said
+        deadline = time.monotonic() + 20
+        while not opened.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert opened.read_text().strip() == re.search(r"newest +(\S+)", said)[1]
         with urllib.request.urlopen(f"http://127.0.0.1:{link[1]}/health", timeout=5) as answer:
             assert answer.status == 200
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
@@ -101,4 +112,9 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
         rest, _ = process.communicate(timeout=30)
     assert process.returncode == 0 and rest.strip() == "stopped"
     assert group(child) == []
-    assert {p.name.split("-")[0] for p in tmp_path.iterdir()} <= {"mlflow.db", ".mlflow.lock"}  # no stray folders
+    assert {p.name.split("-")[0] for p in tmp_path.iterdir()} <= {
+        "mlflow.db",
+        ".mlflow.lock",
+        "browser",
+        "opened",
+    }  # no stray folders

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit import tracking
+from audit import charts, tracking
 from audit.core import AuditError, Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.privacy import GDP, ZCDP, ApproximateDP
 from audit.tracking import Store
@@ -85,13 +85,13 @@ def test_metrics_are_those_that_the_issue_names() -> None:
         "accusing": 0.25,
         "threshold": 10.0,
         "tightness": 0.8,
-        "seconds/trials": 3.0,
-        "seconds/attack": 1.5,
-        "bound/joint_bayes/gdp": 0.4,
-        "bound/joint_bayes/approximate": 0.3,
-        "bound/joint_bayes/zcdp": 0.05,
-        "bound/clopper_pearson/gdp": 0.31,
-        "bound/clopper_pearson/approximate": 0.2,
+        "seconds.trials": 3.0,
+        "seconds.attack": 1.5,
+        "per_estimator.joint_bayes.gdp": 0.4,
+        "per_estimator.joint_bayes.approximate": 0.3,
+        "per_estimator.joint_bayes.zcdp": 0.05,
+        "per_estimator.clopper_pearson.gdp": 0.31,
+        "per_estimator.clopper_pearson.approximate": 0.2,
     }
 
 
@@ -128,14 +128,77 @@ def test_a_run_round_trips(store: Store) -> None:
         "mechanism._target_": "audit.Mst",
         "mechanism.degree": "1",
     }
-    assert found.data.metrics == pytest.approx(tracking.metrics(result))
+    last = {"beta": 0.0, "beta_claimed": 0.0}  # of each curve, at α = 1
+    assert found.data.metrics == pytest.approx(tracking.metrics(result) | last)
     tags = found.data.tags
     assert tags["git_commit"] == "abc123+" and tags["mlflow.source.git.commit"] == "abc123"
     assert tags["verdict"] == "tight" and tags["mechanism"] == "mst_fixed" and tags["case"] == "default"
     assert tags["config_hash"] == tracking.config_hash(result.config) and tags["numpy"] == "2.4"
-    assert [file.path for file in store.client.list_artifacts(run)] == ["report.html"]
+    assert {file.path for file in store.client.list_artifacts(run)} == {"report.html", "bounds.json"}
     assert store.folder(run).is_relative_to(store.root / "artifacts")
     assert mlflow.active_run() is None and mlflow.get_tracking_uri() == before  # no global state
+
+
+def test_the_main_metrics_come_first_in_the_ui() -> None:
+    """The UI puts sections, what stands before a /, first, and sorts names within: what is looked for needs neither."""
+    names = sorted(tracking.metrics(fake()))
+    assert not [name for name in names if "/" in name]
+    assert names.index("mu_emp") < names.index("mu_hat") < min(i for i, n in enumerate(names) if "." in n)
+
+
+def test_curves_are_metrics_with_steps_so_that_runs_can_be_laid_over_one_another(store: Store) -> None:
+    result = fake()
+    run = store.start(result.name, result.config)
+    store.log_result(run, result)
+    for name, values in tracking._curves(result).items():
+        logged = {point.step: point.value for point in store.client.get_metric_history(run, name)}
+        assert sorted(logged) == list(range(0, 1001, 10))
+        np.testing.assert_allclose([logged[step] for step in sorted(logged)], values)
+    claimed = [point.value for point in store.client.get_metric_history(run, "beta_claimed") if point.step == 500]
+    assert claimed == pytest.approx([GDP().beta(0.5, 0.5)])
+
+
+def slow_curve(scores: Scores, alpha: float) -> float:
+    """Every threshold one by one."""
+    tables = [scores.count(t) for t in [*np.unique(scores.values), np.inf]]
+    return min(table.fnr for table in tables if table.fpr <= alpha + 1e-12)
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 6])  # many ties, some, none
+def test_the_curve_is_that_of_every_threshold(decimals: int) -> None:
+    rng = np.random.default_rng(decimals)
+    bits = np.tile([False, True], 40)
+    values = np.round(rng.normal(size=80) + bits, decimals)
+    scores = Scores(values, bits, np.arange(80), np.arange(80))
+    fold = Fold(np.array([], int), None, 0.0, scores)
+    found = tracking.curve([fold], tracking.ALPHA)
+    np.testing.assert_allclose(found, [slow_curve(scores, a) for a in tracking.ALPHA])
+    other = dataclasses.replace(fold, test=dataclasses.replace(scores, values=-values))
+    both = tracking.curve([fold, other], tracking.ALPHA)
+    np.testing.assert_allclose(both, (found + tracking.curve([other], tracking.ALPHA)) / 2)
+
+
+def test_a_curve_of_one_class_is_not_logged(store: Store) -> None:
+    fold = fake().evidence.folds[0]
+    alone = dataclasses.replace(fold, test=dataclasses.replace(fold.test, bits=np.ones(20, bool)))
+    run = store.start("one class", {})
+    store.log_result(run, dataclasses.replace(fake(), evidence=Evidence((alone,))))
+    assert store.client.get_metric_history(run, "beta") == []
+
+
+def test_bounds_are_a_table_and_figures_are_images_by_key(store: Store) -> None:
+    import matplotlib.image
+
+    run = store.start("an audit", {})
+    matplotlib.image.imsave(store.folder(run) / "tradeoff.png", np.zeros((4, 4, 3)))
+    store.log_result(run, fake())
+    table = json.loads((store.folder(run) / "bounds.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert len(rows) == 6 and rows[0]["bound"] == "joint_bayes" and rows[0]["lower"] == 0.4
+    assert rows[-1]["bound"] == "accusing: clopper_pearson" and rows[-1]["error_probability"] == 0.01
+    tags = store.client.get_run(run).data.tags
+    assert "bounds.json" in tags["mlflow.loggedArtifacts"] and tags["mlflow.loggedImages"] == "True"
+    assert [p for p in (store.folder(run) / "images").iterdir() if p.name.startswith("tradeoff")]
 
 
 def test_infinities_are_flags(store: Store) -> None:
@@ -160,7 +223,7 @@ def test_more_than_a_batch_is_logged(store: Store) -> None:
     store.log_result(run, many)
     found = store.client.get_run(run)
     assert len(found.data.params) == 250
-    assert sum(name.startswith("seconds/") for name in found.data.metrics) == 1100
+    assert sum(name.startswith("seconds.") for name in found.data.metrics) == 1100
     assert sum(name.startswith("tag") for name in found.data.tags) == 150
 
 
@@ -203,16 +266,41 @@ def test_links(store: Store) -> None:
     assert store.run_link("abc") == f"{base}/abc?workflowType=machine_learning"
     address, _, query = store.sweep_link("p").partition("?")
     assert address == base
+    # No word of what is sought or sorted by: beside one the UI would pass over the shared view.
     assert parse_qs(query) == {
-        "searchFilter": ["tags.`mlflow.parentRunId` = 'p'"],
-        "orderByKey": ["metrics.`mu_emp`"],
-        "orderByAsc": ["false"],
+        "viewStateShareKey": ["p"],
         "workflowType": ["machine_learning"],
         "compareRunsMode": ["CHART"],
     }
     assert dataclasses.replace(store, uri="https://host/mlflow/").run_link("abc").startswith("https://host/mlflow/#/")
     query = tracking.compare_link("http://u", "1", ["a", "b"]).partition("?")[2]
     assert parse_qs(query) == {"runs": ['["a", "b"]'], "experiments": ['["1"]']}
+
+
+def test_a_sweeps_link_opens_a_view_that_is_kept(store: Store) -> None:
+    parent = store.start_sweep("a sweep", 1)
+    tags = store.client.get_experiment(store.experiment).tags
+    kept = json.loads(tags[charts.SHARED + parent])
+    assert parent in kept["searchFilter"] and kept["orderByKey"] == "metrics.`mu_emp`"
+    everything = json.loads(tags[charts.SHARED + tracking.ALL])
+    run = store.start("an audit", {})
+    store.log_result(run, fake())
+    found = store.client.search_runs([store.experiment], everything["searchFilter"])
+    assert run in {one.info.run_id for one in found} and parent not in {one.info.run_id for one in found}
+
+
+def test_what_the_view_shows_is_logged(store: Store) -> None:
+    run = store.start("an audit", {"eps": 1, "choices": {"mechanism": "m", "criterion": "c", "attacker": "a"}})
+    store.log_result(run, fake())
+    data = store.client.get_run(run).data
+    there = {"params": data.params, "metrics": data.metrics, "tags": data.tags}
+    for column in charts.COLUMNS:
+        kind, name = column.rstrip("`").split(".`")
+        assert name in there[kind], column
+    for chart in json.loads(charts.view(""))["compareRunCharts"]:
+        names = [chart.get("metricKey"), *chart.get("selectedMetrics", ()), chart.get("xaxis", {}).get("key")]
+        assert {name for name in names if name} <= set(data.metrics), chart
+        assert set(chart.get("selectedParams", ())) <= set(data.params)
 
 
 # --- opening ----------------------------------------------------------------------------------------------------------

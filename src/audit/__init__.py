@@ -28,6 +28,7 @@ _HOMES = {
     "Plan": "audit.experiment",
     "audit": "audit.experiment",
     "bound": "audit.scores",
+    "runs": "audit.listing",
     "GDP": "audit.privacy",
     "ApproximateDP": "audit.privacy",
     "PureDP": "audit.privacy",

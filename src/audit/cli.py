@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from audit import interrupted
+from audit import interrupted, usage
 from audit.core import AuditError
 
-GROUPS = ("mechanism", "canary", "features", "attacker", "criterion", "estimator", "protocol", "backend")
+GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
-PASSIVE = {"--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
+NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}  # keys that a name tells anyway, or that tell nothing
+PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,8 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words and "=" not in words[0] and not words[0].startswith("-"):
             return _subcommand(words[0])(words[1:])
+        if {"--help", "-h"} & set(words):
+            return _help()
         return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError):  # as in `audit runs | head`: who reads has had enough
+            return 141
         if interrupted(error):
             return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
         line = explain(error)
@@ -66,23 +71,58 @@ def _silence_a_full_output() -> None:
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
-    commands = {
+    known = commands()
+    if word in known:
+        return known[word]
+    raise AuditError(f"no command {word!r}{nearest(word, known)} An override has the form key=value")
+
+
+def commands() -> dict[str, Callable[[Sequence[str]], int]]:
+    """Every subcommand; the first line of its docstring is what help says of it."""
+    return {
         "ui": _ui,
+        "runs": _runs,
         "plan": _plan,
         "coverage": _coverage,
         "reconstruct": _reconstruct,
         "verify": _verify,
         "accuracy-first": _accuracy_first,
     }
-    if word in commands:
-        return commands[word]
-    raise AuditError(f"no command {word!r}{nearest(word, commands)} An override has the form key=value")
+
+
+def completions(line: str) -> list[str]:
+    """The subcommands that the first word of a line under completion may become; Hydra completes all else.
+
+    >>> completions("audit ru"), completions("audit mechanism=mst ru")
+    (['runs'], [])
+    """
+    words = line.split(" ")
+    return [name for name in commands() if len(words) == 2 and name.startswith(words[1])]
+
+
+def _help() -> int:
+    """The page that `audit --help` prints."""
+    from rich.console import Console
+
+    lines = {name: usage.first_part((command.__doc__ or "").splitlines()[0]) for name, command in commands().items()}
+    ours, own = folder("conf"), Path.cwd() / "conf"
+    sweeps = [folder("sweeps"), Path.cwd() / "sweeps"]
+    Console().print(usage.page([ours, own], sweeps, lines), soft_wrap=False)
+    return 0
 
 
 def _ui(words: Sequence[str]) -> int:
+    """The MLflow UI on what was found, with a link to the newest."""
     from audit import server
 
     return server.main(words)
+
+
+def _runs(words: Sequence[str]) -> int:
+    """List and compare what was found so far."""
+    from audit import listing
+
+    return listing.main(words)
 
 
 def _coverage(words: Sequence[str]) -> int:
@@ -126,7 +166,7 @@ def _accuracy_first(words: Sequence[str]) -> int:
     from audit.session import LadderSession
 
     _register()
-    if PASSIVE & set(words):
+    if (PASSIVE | {"--help", "-h"}) & set(words):
         _hydra(lambda config: None, words, LADDER)
         return 0
     flags = [word for word in words if word.startswith("-")]
@@ -134,11 +174,11 @@ def _accuracy_first(words: Sequence[str]) -> int:
     sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), LADDER, build_ladder)
     command = shlex.join(["python", "-m", "audit", "accuracy-first", *overrides, *flags])
     with LadderSession.open(plans, sweep, command) as session:
-        _hydra(lambda config: session.job(build_ladder(config, _choices())), [*flags, *overrides], LADDER)
+        _hydra(lambda config: session.job(build_ladder(config, *_chosen())), [*flags, *overrides], LADDER)
     return session.status
 
 
-def build_ladder(config: Any, choices: dict[str, str | None]) -> Any:
+def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
     """A composed configuration → a plan to climb; as `build`.
 
     Raises:
@@ -166,6 +206,8 @@ def _plan(words: Sequence[str]) -> int:
     """What the audit that these words describe could find, before anything is played."""
     from audit import session
 
+    if {"--help", "-h"} & set(words):
+        return _help()
     _register()
     flags = {"-m", "--multirun"}
     _, plans = check([word for word in words if word not in flags], bool(flags & set(words)))
@@ -181,6 +223,8 @@ def _compose_and_play(words: Sequence[str]) -> int:
 
     _register()
     if PASSIVE & set(words):
+        if any(word.startswith("query=") for word in words):
+            print(*completions(os.environ.get("COMP_LINE", "")))
         _hydra(lambda config: None, words)
         return 0
     flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides
@@ -189,7 +233,7 @@ def _compose_and_play(words: Sequence[str]) -> int:
     sweep, plans = check(overrides, many)
     command = shlex.join(["python", "-m", "audit", *overrides, *flags])
     with Session.open(plans, sweep, command) as session:
-        _hydra(lambda config: session.job(build(config, _choices())), [*flags, *overrides])
+        _hydra(lambda config: session.job(build(config, *_chosen())), [*flags, *overrides])
     return session.status
 
 
@@ -220,7 +264,8 @@ def check(
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
         configs = [_compose(job, primary) for job in jobs]
-        plans = [(make or build)(config, dict(config.hydra.runtime.choices)) for config in configs]
+        told = ((c, dict(c.hydra.runtime.choices), list(c.hydra.overrides.task)) for c in configs)
+        plans = [(make or build)(*each) for each in told]
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(overrides) or "sweep") if many else None, plans
 
@@ -269,12 +314,13 @@ def _parse(overrides: Sequence[str]) -> list[Any]:
     return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
 
 
-def build(config: Any, choices: dict[str, str | None]) -> Any:
+def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
     """A composed configuration → a plan; every option of every group is instantiated, which checks it.
 
     Args:
         config: what Hydra composed.
         choices: which option of each group was chosen.
+        overrides: what was given for this audit, for its name.
 
     Raises:
         AuditError: unknown keys, values out of range, missing values.
@@ -288,23 +334,20 @@ def build(config: Any, choices: dict[str, str | None]) -> Any:
     written = _written(plain)
     parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
     return experiment.Plan(
-        name=_name(resolved, choices),
+        name=_name(resolved, choices, overrides),
         config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
         mechanism=parts["mechanism"],
         challenge=parts["canary"],
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=experiment.in_order(
-            parts["estimator"],
-            [*_other_estimators(plain, choices["estimator"])],
-            getattr(parts["mechanism"], "claims", ()),
-        ),
+        estimators=experiment.in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
         seed=_seed(resolved["seed"]),
         root=Path(resolved["root"]),
+        provenance={"command": command(overrides)},
     )
 
 
@@ -368,12 +411,13 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
             yield _instantiate("estimator", _resolve(shelf)["estimator"])
 
 
-def _name(config: dict[str, Any], choices: dict[str, str | None]) -> str:
+def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str]) -> str:
     """What tells an audit from its neighbours, for people."""
     parts = [_audited(config["mechanism"], choices), *_claimed(config), choices["attacker"], choices["criterion"]]
     usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
     parts += [choices[group] for group, option in usual.items() if choices[group] != option]
     parts += [f"seed={config['seed']}"] if config["seed"] else []
+    parts += told_apart(overrides)
     case = choices.get("case")
     return (f"{case}: " if case else "") + " ".join(str(part) for part in parts)
 
@@ -393,10 +437,32 @@ def _claimed(config: dict[str, Any]) -> list[str]:
     return [f"{key}={value:g}" for key, value in claim.items() if isinstance(value, int | float)]
 
 
-def _choices() -> dict[str, str | None]:
+def command(overrides: Sequence[str]) -> str:
+    """What plays one audit again, by itself where it was one of a sweep.
+
+    >>> command(["sweep=paper", "case=mst"])
+    'python -m audit sweep=paper case=mst hydra.mode=RUN'
+    """
+    of_sweep = any(override.startswith("sweep=") for override in overrides)
+    return shlex.join(["python", "-m", "audit", *overrides, *(["hydra.mode=RUN"] if of_sweep else [])])
+
+
+def told_apart(overrides: Sequence[str]) -> list[str]:
+    """The overrides that no other word of an audit's name tells, without prefixes and folders.
+
+    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_scale=0.5", "canary.csv=data/adult.csv", "seed=1"])
+    ['mechanism.noise_scale=0.5', 'canary.csv=adult.csv']
+    """
+    pairs = (override.lstrip("+").partition("=") for override in overrides if "=" in override)
+    told = ((key, value) for key, _, value in pairs if key not in NAMED)
+    return [f"{key}={value.rpartition('/')[2] or value}" for key, value in told]
+
+
+def _chosen() -> tuple[dict[str, str | None], list[str]]:
+    """Which option of each group this job has, and what was given for it."""
     from hydra.core.hydra_config import HydraConfig
 
-    return dict(HydraConfig.get().runtime.choices)
+    return dict(HydraConfig.get().runtime.choices), list(HydraConfig.get().overrides.task)
 
 
 # --- hydra ----------------------------------------------------------------------------------------------------------

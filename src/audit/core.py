@@ -596,6 +596,10 @@ class Refused(Exception):  # noqa: N818  a refusal is no error
     """An estimator cannot read this evidence; its text says why. Not an error: the bound is left out and said."""
 
 
+class OtherGame(Refused):
+    """An estimator is made for another game than this evidence is of: no news unless it was asked for."""
+
+
 class Estimator(Protocol):
     """Evidence → Bound."""
 

@@ -29,6 +29,7 @@ from audit.core import (
     Evidence,
     Mechanism,
     Noted,
+    OtherGame,
     Power,
     Recorded,
     Refused,
@@ -233,30 +234,26 @@ def bound_all(
     """
     notions: list[Notion] = list(dict.fromkeys([GDP(), *(claim.notion for claim in claims)]))
     bounds: list[Bound] = []
-    refused: dict[str, str] = {}
+    refused: dict[str, Refused] = {}
     for estimate in estimators:
         reasons = []
         for notion in notions:
             try:
                 bounds.append(estimate(evidence, notion))
             except Refused as reason:
-                reasons.append(str(reason))
+                reasons.append(reason)
         if len(reasons) == len(notions):  # one that is made for some notions only is no news
             refused[estimate.name] = reasons[0]
     first = estimators[0].name
     if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
         why = refused.get(first, "it has no bound in GDP")
         raise AuditError(f"estimator={first} cannot give mu_emp: {why}{_instead(evidence)}")
-    return tuple(measured(bound, evidence) for bound in bounds), refused
+    told = {name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)}
+    return tuple(measured(bound, evidence) for bound in bounds), told
 
 
-def in_order(chosen: Estimator, others: Sequence[Estimator], claims: tuple[Claim, ...]) -> tuple[Estimator, ...]:
-    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ.
-
-    Of the others, one that reads reports is left out where no claim is about any.
-    """
-    if not any(isinstance(claim.notion, ExPostRDP) for claim in claims):
-        others = [other for other in others if not isinstance(other, ExPost)]
+def in_order(chosen: Estimator, others: Sequence[Estimator]) -> tuple[Estimator, ...]:
+    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ."""
     if not isinstance(chosen, ExPost):
         return (chosen, *others)
     behind = ClopperPearson(significance=chosen.significance)

@@ -8,8 +8,11 @@ same trials, whoever plays it and in whatever order. The only door to ray.
 from __future__ import annotations
 
 import ast
+import atexit
 import collections
+import contextlib
 import dataclasses
+import fcntl
 import functools
 import hashlib
 import importlib.metadata
@@ -18,8 +21,12 @@ import inspect
 import json
 import logging
 import os
+import re
+import shutil
+import socket
 import sys
 import sysconfig
+import tempfile
 import time
 import types
 import uuid
@@ -27,7 +34,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import IO, Annotated, Any, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -41,6 +48,7 @@ from audit.core import (
     Challenge,
     Columns,
     Mechanism,
+    Neighbours,
     Odd,
     Releases,
     Reporting,
@@ -218,6 +226,44 @@ def _check(columns: Columns, trials: int, where: Callable[[int], str]) -> None:
             f"{where(row)}: the released row is not finite ({columns.names[int(np.argmax(~np.isfinite(values[row])))]});"
             " mend the mechanism, or count it as an event with features=events"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Carried:
+    """A challenge with its pair of data sets made once: it can be played where the files that it was read from are not.
+
+    Args:
+        challenge: asked for everything else.
+        pair: its data sets without and with the canary.
+        canaries: (m, d).
+    """
+
+    challenge: Challenge
+    pair: tuple[Any, Any]
+    canaries: Array
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """As the challenge has it."""
+        return self.challenge.neighbours
+
+    def data(self, bits: Sequence[bool]) -> Any:
+        """The made ones where there is one bit."""
+        return self.pair[bool(bits[0])] if len(bits) == 1 else self.challenge.data(bits)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "challenge" not in self.__dict__:  # while it is being unpickled
+            raise AttributeError(name)
+        return getattr(self.challenge, name)
+
+
+def carried(game: Game | CanaryGame) -> Game | CanaryGame:
+    """The same game with its data sets in it, where they are two; many canaries have too many."""
+    challenge = game.challenge
+    if len(challenge.canaries) != 1:
+        return game
+    pair = (challenge.data([False]), challenge.data([True]))
+    return dataclasses.replace(game, challenge=Carried(challenge, pair, challenge.canaries))
 
 
 def _interleave(sides: Sequence[Array]) -> Array:
@@ -454,12 +500,54 @@ class Cache:
         # The name is made before the file is: a Ctrl-C at any point after that leaves nothing behind.
         aside = self.folder / f".{uuid.uuid4().hex}.part"
         try:
-            with aside.open("xb") as file:
+            with _open_locked(aside) as file:
                 write(file)
-            os.replace(aside, self.folder / name)
+                file.flush()  # all of it is there before the file takes its name
+                os.replace(aside, self.folder / name)
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+
+    def tidy(self) -> None:
+        """Remove what writers that died left aside."""
+        for aside in self.folder.glob(".*.part"):
+            with _abandoned(aside) as free:
+                if free:
+                    aside.unlink(missing_ok=True)
+
+
+# --- what the dead leave behind ---------------------------------------------------------------------------------------
+
+
+def _open_locked(path: Path) -> IO[bytes]:
+    """A new file, locked for as long as it is open; the system unlocks it when its process ends, however it ends."""
+    while True:
+        file = path.open("xb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # somebody tidied it away between its opening and its locking
+
+
+@contextlib.contextmanager
+def _abandoned(path: Path) -> Iterator[bool]:
+    """Whether nobody holds ``path`` open and locked; it is locked meanwhile, so that the answer stays true."""
+    try:
+        file = path.open("rb")
+    except OSError:
+        yield False
+        return
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
 
 
 # --- the stream ---------------------------------------------------------------------------------------------------
@@ -499,12 +587,20 @@ class Played:
         """
         size = self.game.block
         blocks = range(first // size, -(-(first + count) // size))
-        parts = dict(self._blocks(blocks))
-        start = first - blocks.start * size
-        return Trials.concatenate([parts[b] for b in blocks])[start : start + count]
+        columns, arrays = tuple[str, ...](), dict[str, Any]()
+        for block, part in self._blocks(blocks):
+            if not arrays:  # only now is it known how wide they are
+                refuse_if_too_many(part, count)
+                columns, arrays = part.columns, _room_for(part, count)
+            start = block * size - first
+            inside = slice(max(0, start), min(count, start + size))
+            for name, array in arrays.items():
+                array[inside] = getattr(part, name)[inside.start - start : inside.stop - start]
+        return Trials(columns, **arrays)
 
     def _blocks(self, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
         cache = Cache(self.root, self.game)
+        cache.tidy()
         missing = []
         for block in blocks:
             kept = cache.load(block)
@@ -514,7 +610,7 @@ class Played:
             self.tally.cached += 1
             self.watch(len(kept))
             yield block, kept
-        for block, trials in self.backend.run(self.game.play, missing):
+        for block, trials in self.backend.run(carried(self.game).play, missing) if missing else ():
             cache.save(block, trials)
             self.tally.played += 1
             self.watch(len(trials))
@@ -567,6 +663,39 @@ class Stored:
         return dataclasses.replace(self.recorded[_interleave(sides)], index=place, run=place)
 
 
+def _room_for(part: Trials, count: int) -> dict[str, Array]:
+    """Arrays for ``count`` trials like those of ``part``."""
+    known = {name: getattr(part, name) for name in TRIAL_ARRAYS if getattr(part, name) is not None}
+    return {name: np.empty((count, *array.shape[1:]), array.dtype) for name, array in known.items()}
+
+
+COPIES, WORK = 1.5, 500
+"""Bytes of an audit's peak per byte of its trials, and beside that a trial: measured, see benchmarks/README.md."""
+
+
+def memory(part: Trials, count: int) -> float:
+    """Bytes that an audit of ``count`` trials like those of ``part`` takes at its peak, beyond what an empty one takes."""
+    each = sum(getattr(part, name).nbytes for name in TRIAL_ARRAYS if getattr(part, name) is not None) / len(part)
+    return count * (COPIES * each + WORK)
+
+
+def refuse_if_too_many(part: Trials, count: int) -> None:
+    """Say so before they are played when ``count`` trials like those of ``part`` would not fit into the free memory.
+
+    Raises:
+        AuditError: with the number that fits.
+    """
+    import psutil
+
+    need, have = memory(part, count), psutil.virtual_memory().available
+    if need > have:
+        fits = int(count * have / need) // 1000 * 1000
+        raise AuditError(
+            f"{count:,} trials of {part.rows.shape[1]} columns need about {need / 2**30:,.1f} GiB and"
+            f" {have / 2**30:,.1f} GiB is free, which is enough for {fits:,}; set trials to that, or features=white_box"
+        )
+
+
 # --- who plays ------------------------------------------------------------------------------------------------------
 
 
@@ -592,6 +721,8 @@ class Serial:
 class Ray:
     """Blocks as Ray tasks, on this machine or on a cluster.
 
+    A task whose worker or node is lost is played again, by another one; what it plays depends on the block alone.
+
     Args:
         workers: how many play at once; None: one a core.
         address: of a running cluster (``auto``, ``host:port``, ``ray://…``); None starts Ray on this machine.
@@ -603,20 +734,27 @@ class Ray:
     task_seconds: Annotated[float, Field(gt=0)] = 1.0
 
     def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
-        """Blocks as they finish; at most two tasks a worker are under way, so that little waits in memory."""
+        """Blocks as they finish; at most two tasks a worker are under way, so that little waits in memory.
+
+        Raises:
+            AuditError: see `Game.play`; or when Ray does not start, its workers die again and again, or none is left.
+        """
         if not blocks:
             return
-        ray = self._start()
+        ray = _start(self.address, self.workers)
         task = ray.remote(_play_all)
         play = ray.put(play)
         waiting, under_way, size = collections.deque(blocks), dict[Any, list[int]](), 1
-        slots = 2 * (self.workers or max(1, int(ray.cluster_resources().get("CPU", 1))))
         try:
             while waiting or under_way:
-                while waiting and len(under_way) < slots:
+                room = self._room(ray)
+                while waiting and len(under_way) < 2 * max(1, room):
                     batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
                     under_way[task.remote(play, batch)] = batch
-                done, _ = ray.wait(list(under_way), num_returns=1)
+                done, _ = ray.wait(list(under_way), num_returns=1, timeout=PATIENCE)
+                if not done:
+                    _refuse_without_cores(room)
+                    continue
                 seconds, played = _take(ray, done[0])
                 size = max(1, int(self.task_seconds * len(under_way.pop(done[0])) / max(seconds, 1e-3)))
                 yield from played
@@ -624,36 +762,17 @@ class Ray:
             for left in under_way:
                 ray.cancel(left, force=False)
 
-    def _start(self) -> Any:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change that is not ours
-        import ray
+    def _room(self, ray: Any) -> int:
+        """Cores that there are now, of a cluster that may grow and shrink, or as many of them as were asked for."""
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        return cores if self.workers is None else min(cores, self.workers)
 
-        if not ray.is_initialized():
-            log.info("starting Ray%s", f" at {self.address}" if self.address else "")
-            environment = WORKER_ENV | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-            quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "runtime_env": {"env_vars": environment}}
-            local = {
-                "num_cpus": self.workers or os.cpu_count(),
-                "include_dashboard": False,
-                "object_store_memory": STORE,
-            }
-            try:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings(
-                        "ignore", r"os\.fork\(\) was called", RuntimeWarning
-                    )  # JAX's; ray execs at once
-                    ray.init(address=self.address or "local", **({} if self.address else local), **quiet)
-            except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
-                where = self.address or "this machine"
-                raise AuditError(
-                    f"backend=ray: Ray does not start on {where} ({str(error).splitlines()[0]}); use backend=serial"
-                ) from error
-        return ray
 
+PATIENCE = 30.0
+"""Seconds without a finished task after which it is asked whether any node is left."""
 
 STORE = 200 * 2**20
-"""Bytes of Ray's object store: blocks pass through it one by one."""
+"""Bytes of Ray's object store on this machine: blocks pass through it one by one."""
 
 WORKER_ENV = {
     "JAX_PLATFORMS": "cpu",
@@ -662,6 +781,126 @@ WORKER_ENV = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
 """One thread a worker: the cores are shared out by blocks already."""
+
+
+def _start(address: str | None, workers: int | None) -> Any:
+    """Ray, connected: the one that this process is connected to already, so that workers stay warm over a sweep's jobs.
+
+    Raises:
+        AuditError: when it cannot be started or reached.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change that is not ours
+    import ray
+
+    if ray.is_initialized():
+        if _connected.get("to", address) == address:
+            return ray
+        ray.shutdown()
+    log.info("starting Ray%s", f" at {address}" if address else "")
+    _refuse_if_nobody_answers(address)
+    folder = _own_folder()
+    where: dict[str, Any] = {
+        "address": address or "local",
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+        "runtime_env": {"env_vars": WORKER_ENV, "working_dir": str(_luggage(folder / "code"))},
+    }
+    if address is None:
+        where |= {
+            "num_cpus": workers or cores(),
+            "include_dashboard": False,
+            "object_store_memory": STORE,
+            "_temp_dir": str(folder),
+            "runtime_env": {"env_vars": WORKER_ENV | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}},
+        }
+    try:
+        with warnings.catch_warnings():
+            # JAX's; Ray execs at once.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            ray.init(**where)
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise AuditError(
+            f"backend=ray: Ray does not start on {address or 'this machine'} ({said[0]}); use backend=serial"
+        ) from error
+    _connected["to"] = address
+    return ray
+
+
+_connected: dict[str, str | None] = {}
+"""Where this process's Ray is, if it was started here."""
+
+
+def _refuse_if_nobody_answers(address: str | None) -> None:
+    """Ray itself would try for minutes."""
+    place = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
+    if place is None:
+        return
+    try:
+        socket.create_connection((place[1], int(place[2])), timeout=10).close()
+    except OSError as error:
+        raise AuditError(
+            f"backend=ray: nobody answers at {address} ({error.strerror or error}); check backend.address, and that the"
+            " cluster runs"
+        ) from error
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _own_folder() -> Path:
+    """A folder for Ray's sockets and logs that goes when this process does; those of dead processes go now.
+
+    Sockets have short names, so that the folder's must be short too.
+    """
+    home = tempfile.gettempdir()
+    home = home if len(home) <= 24 else "/tmp"
+    for left in Path(home).glob("audit-ray-*"):
+        with _abandoned(left / "lock") as free:
+            if free:
+                shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="audit-ray-", dir=home))
+    lock = _open_locked(folder / "lock")
+    atexit.register(_leave, folder, lock)
+    return folder
+
+
+def _leave(folder: Path, lock: IO[bytes]) -> None:
+    """Stop what this process started, and remove its folder."""
+    import ray
+
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
+
+
+def _luggage(folder: Path) -> Path:
+    """``folder``, filled with a copy of the code that this process uses and that no installation on a cluster has.
+
+    That is this package, and whatever was imported from elsewhere than where Python and its packages are installed.
+    """
+    installed = {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}
+    folder.mkdir()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if "." in name or file is None or not file.endswith(".py") or name == "__main__":
+            continue
+        path = Path(file).resolve()
+        if name != "audit" and any(path.is_relative_to(Path(home).resolve()) for home in installed):
+            continue
+        if path.name == "__init__.py":
+            shutil.copytree(path.parent, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(path, folder / f"{name}.py")
+    return folder
+
+
+def _refuse_without_cores(room: int) -> None:
+    if room < 1:
+        raise AuditError("backend=ray: no node with a core is left; add one, and the same command goes on from here")
 
 
 def _play_all(play: Play, blocks: Sequence[int]) -> tuple[float, list[tuple[int, Trials]]]:
@@ -674,7 +913,16 @@ def _take(ray: Any, reference: Any) -> tuple[float, list[tuple[int, Trials]]]:
     try:
         seconds, played = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
+        missing = re.search(r"No module named '[^']*'", str(error))  # Ray hides the cause of what it cannot unpickle
+        if missing:
+            raise AuditError(f"backend=ray: {missing[0]} on a worker; install it on every node") from error
         raise error.cause if isinstance(error.cause, AuditError) else error from None
+    except ray.exceptions.RayError as error:
+        said = " ".join(str(error).split("\n", 1)[0].split())
+        raise AuditError(
+            f"backend=ray: workers die again and again, perhaps for want of memory ({type(error).__name__}: {said});"
+            " set backend.workers lower, and the same command goes on from here"
+        ) from error
     return seconds, played
 
 
@@ -702,7 +950,7 @@ class Auto:
 
     def _choose(self, seconds: Sequence[float], left: int) -> Backend:
         """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
-        workers = self.workers or os.cpu_count() or 1
+        workers = self.workers or cores()
         alone = left * seconds[1]
         shared = self.startup + max(0.0, seconds[0] - seconds[1]) + alone / workers
         chosen = "serial" if alone <= shared else "ray"

@@ -67,6 +67,11 @@ class Holdout:
         """How many trials are tested."""
         return self.split()[2]
 
+    @property
+    def fitted(self) -> int:
+        """How many trials attacks are fitted on, all fits together."""
+        return self.split()[0]
+
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """One fold, whatever the claim is."""
         train, validation, _ = self.split()
@@ -141,14 +146,23 @@ class Crossfit:
         """How many trials are tested where the attacker learns."""
         return self.trials - (self.cuts(learns=True)[1] if self.order == "progressive" else 0)
 
+    @property
+    def fitted(self) -> int:
+        """How many trials attacks are fitted on, all fits together: a fold's own, and ``inner`` for its threshold."""
+        cuts = self.cuts(learns=True)
+        kfold = (self.folds - 1) * self.trials
+        return self.inner * (sum(cuts[1:-1]) if self.order == "progressive" else kfold)
+
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
         trials = source.trials(0, self.trials)
-        parts = [trials[first:last] for first, last in itertools.pairwise(self.cuts(attacker.learns))]
+        cuts = self.cuts(attacker.learns)
+        parts = [trials[first:last] for first, last in itertools.pairwise(cuts)]
         folds = []
         for k in range(1 if self.order == "progressive" else 0, len(parts)):
-            others = parts[:k] if self.order == "progressive" else parts[:k] + parts[k + 1 :]
-            folds.append(fold(Trials.concatenate(others), parts[k], attacker, criterion, claim, self.inner))
+            before = trials[: cuts[k]]  # a view: what is long need not be copied
+            others = before if self.order == "progressive" else Trials.concatenate([before, trials[cuts[k + 1] :]])
+            folds.append(fold(others, parts[k], attacker, criterion, claim, self.inner))
         return Evidence(tuple(folds))
 
 
@@ -202,6 +216,11 @@ class Sequential:
     def tested(self) -> int:
         """How many trials are tested, at most."""
         return self.budget - self.first
+
+    @property
+    def fitted(self) -> int:
+        """How many trials attacks are fitted on, all fits together, at most."""
+        return self.inner * sum(self.cuts()[:-1])
 
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """A fold for each part that was tested before there was reason to stop."""

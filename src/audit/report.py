@@ -7,6 +7,7 @@ page replaces by CSS variables, so that one drawing serves light and dark.
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 import textwrap
@@ -22,7 +23,19 @@ from scipy.special import ndtr
 from audit.core import Array, Bound, Fold, LadderRun, Power, Refused, Result, Scores, relation
 from audit.criteria import sweep, upper_rate
 from audit.estimators.dkw import DKW
-from audit.privacy import GDP, ApproximateDP, Notion, guess_rate, mu_hat, power
+from audit.privacy import (
+    GDP,
+    ZCDP,
+    ApproximateDP,
+    Notion,
+    PureDP,
+    eps_from_rho,
+    gdp_epsilon,
+    guess_rate,
+    mu_hat,
+    posterior_cap,
+    power,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -547,6 +560,33 @@ def svg(figure: Figure, name: str, alt: str) -> str:
 COLOURS = {"violation": "bold red", "tight": "bold green", "loose": "bold yellow", "inconclusive": "bold magenta"}
 
 
+def plain_table(
+    header: Sequence[str], numbers: Sequence[str] = (), whole: Sequence[str] = (), title: str | None = None
+) -> RichTable:
+    """An empty table in the one style that all of ours have.
+
+    Args:
+        header: names of the columns.
+        numbers: those that are set right.
+        whole: those whose cells are never broken.
+        title: above it.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title=title)
+    for name in header:
+        longest = max(map(len, name.split()))  # a header is broken between words only
+        shown.add_column(
+            name,
+            justify="right" if name in numbers else "left",
+            min_width=longest,
+            overflow="fold",
+            no_wrap=name in whole,
+        )
+    return shown
+
+
 def table(result: Result) -> RenderableType:
     """What the terminal shows at the end of an audit."""
     from rich.console import Group
@@ -626,32 +666,19 @@ def _power_words(result: Result) -> str:
     return f"{who} finds a μ of {number(could.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
 
 
-def plan_table(plans: Sequence[tuple[str, Power]]) -> RenderableType:
-    """What each of several audits could find, one row an audit."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    shown = Table(
-        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title="With a perfect attack, before anything is played"
-    )
-    shown.add_column("audit", overflow="fold")
-    for name in ("expected mu_emp", "finds 4 times in 5", "1.25 × claim takes"):
-        shown.add_column(name, justify="right")
-    for name, could in plans:
+def plan_table(plans: Sequence[tuple[str, Power, str]]) -> RenderableType:
+    """What each of several audits could find, and what it would take, one row an audit."""
+    header = ("audit", "expected mu_emp", "finds 4 times in 5", "1.25 × claim takes", "it takes")
+    shown = plain_table(header, numbers=header[1:], title="With a perfect attack, before anything is played")
+    for name, could, takes in plans:
         needed = f"{could.needed:,.0f} tests a side"
-        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed)
+        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed, takes)
     return shown
 
 
 def _bounds_table(result: Result) -> RichTable:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    shown.add_column("bound", no_wrap=True)
-    shown.add_column("leaks at least", justify="right", no_wrap=True)
-    shown.add_column("error prob.", justify="right", no_wrap=True)
-    shown.add_column("kind")
+    header = ("bound", "leaks at least", "error prob.", "kind")
+    shown = plain_table(header, numbers=header[1:3], whole=header[:3])
     for place, row in enumerate(bound_rows(result)):
         shown.add_row(*row, style="bold" if place == 0 else None)
     return shown
@@ -786,17 +813,21 @@ def _controls_table(results: Sequence[Result]) -> RichTable:
 
 def page(result: Result) -> str:
     """One HTML file that says everything: no network, light and dark, a phone and print."""
-    drawn = [_part(tradeoff_figure(result), "tradeoff", _tradeoff_alt(result), _curve_points(result))]
+    curves = _curve_readings(result)
+    drawn = [_part(tradeoff_figure(result), "tradeoff", _tradeoff_alt(result), _curve_points(result), curves)]
     chosen = threshold_figure(result)
     if chosen is not None:
-        drawn.append(_part(chosen, "threshold", _threshold_alt(result), _threshold_points(result)))
+        rates = _threshold_readings(result)
+        drawn.append(_part(chosen, "threshold", _threshold_alt(result), _threshold_points(result), rates))
     return _render(
         "audit",
         result=result,
-        facts=facts(result),
+        facts=[*facts(result), *slack(result)],
         means=meaning(result),
-        bounds=bound_rows(result),
-        remarks=remarks(result),
+        bounds=measured_rows(result),
+        remarks=[remark for remark in remarks(result) if "): measured: " not in remark],
+        rates=measured_words(result),
+        seconds=f"{sum(stage.seconds for stage in result.stages):.1f} s",
         figures=drawn,
         stages=[(stage.name, f"{stage.seconds:.1f} s") for stage in result.stages],
         config=config_yaml(result),
@@ -822,6 +853,8 @@ def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = ""
         rows=rows,
         figures=drawn,
         remarks=_shared_remarks(results),
+        about=[("audited", told) for told in dict.fromkeys(result.challenge for result in results)],
+        provenance=_shared_provenance(results),
     )
 
 
@@ -853,22 +886,163 @@ def _shared_remarks(results: Sequence[Result]) -> list[str]:
     return [f"{remark} ({'all' if len(names) == len(results) else ', '.join(names)})" for remark, names in who.items()]
 
 
-def meaning(result: Result) -> list[tuple[str, str, str]]:
-    """What the judged claim allows in plain figures, and what the attack did: (what, allowed, measured)."""
+def _shared_provenance(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """What all audits of a sweep have in common: versions, commit; and the seconds that they took together."""
+    first, *others = [result.provenance for result in results]
+    shared = [(k, v) for k, v in first.items() if k != "command" and all(other.get(k) == v for other in others)]
+    seconds = sum(stage.seconds for result in results for stage in result.stages)
+    return [*shared, ("time", f"{seconds:.1f} s in all stages of all audits")]
+
+
+def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """What a parameter means in plain figures: the claimed one, the measured one, and what this attack did.
+
+    The measured one is the first bound in the notion of the judged claim. Both are read from the notion's curve; the
+    attack's own rates are plug-in estimates on the test trials.
+
+    Returns:
+        (header, rows): what, what the claim allows, what a leak as large as the bound allows, what the attack did.
+    """
     claim, counts = result.claims[0], result.evidence.counts
     alpha, beta = tradeoff(result.evidence.folds[0].test)
-    guessed, caught = 1 - (counts.fpr + counts.fnr) / 2, 1 - float(np.min(beta[alpha <= 0.05]))
-    most = float(power(claim.notion, claim.parameter, 0.05))
-    found = (
-        ("right guesses from even odds", guess_rate(claim.notion, claim.parameter), guessed),
-        ("present trials caught at a false positive rate of 5 %", most, caught),
-    )
-    return [(what, f"{100 * allowed:.1f} %", f"{100 * measured:.1f} %") for what, allowed, measured in found]
+    found = next((b for b in result.bounds if b.notion == claim.notion), result.verdict.accusing)
+    parameters = (claim.parameter, found.lower)
+    delta = _delta(result)
+    cap = [percent_of(_posterior(claim.notion, parameter, delta)) for parameter in parameters]
+    guess = [percent_of(guess_rate(claim.notion, parameter)) for parameter in parameters]
+    caught = [percent_of(float(power(claim.notion, parameter, 0.05))) for parameter in parameters]
+    header = ("an attacker's", f"the claim, {claim}", f"the bound, {found.notion.label(found.lower)}", "this attack")
+    rows = [
+        (f"belief from even odds: its cap e^ε/(1 + e^ε) at δ = {delta:g}", *cap, "–"),
+        ("best guess rate from even odds", *guess, percent_of(1 - (counts.fpr + counts.fnr) / 2)),
+        ("power at a false positive rate of 5 %", *caught, percent_of(1 - float(np.min(beta[alpha <= 0.05])))),
+    ]
+    return header, rows
 
 
-def _part(figure: Figure, name: str, alt: str, points: Points | None) -> dict[str, Any]:
+def percent_of(share: float | None) -> str:
+    """A share in per cent with one decimal.
+
+    >>> percent_of(0.58994), percent_of(None), percent_of(math.nan)
+    ('59.0 %', '–', 'undefined')
+    """
+    if share is None:
+        return "–"
+    return "undefined" if math.isnan(share) else f"{100 * share:.1f} %"
+
+
+def _delta(result: Result) -> float:
+    """δ of the judged claim, else of another one, else 0.01, for what has to be said at some δ."""
+    found = [0.0] if isinstance(result.claims[0].notion, PureDP) else []
+    found += [claim.notion.delta for claim in result.claims if isinstance(claim.notion, ApproximateDP)]
+    return found[0] if found else 0.01
+
+
+def _posterior(notion: Notion, parameter: float, delta: float) -> float | None:
+    """Cap on the belief from 1/2 at the ε that ``parameter`` buys at ``delta``; None where it buys none."""
+    if isinstance(notion, ApproximateDP | PureDP):
+        return posterior_cap(parameter)
+    if parameter == 0 or delta == 0:
+        return 0.5 if parameter == 0 else 1.0
+    if math.isinf(parameter):
+        return 1.0
+    if isinstance(notion, GDP):
+        return posterior_cap(gdp_epsilon(parameter, delta))
+    return posterior_cap(eps_from_rho(parameter, delta)) if isinstance(notion, ZCDP) else None
+
+
+def slack(result: Result) -> list[tuple[str, str]]:
+    """How far below the implied μ the bound of a perfect attack is expected: what is lost to statistics alone."""
+    if result.mu_implied is None or not math.isfinite(result.mu_implied):
+        return []
+    lost = number(result.mu_implied - result.power.expected)
+    return [
+        ("slack", f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these trials)")
+    ]
+
+
+def measured_rows(result: Result) -> list[tuple[str, ...]]:
+    """The bounds in words, with the share of audits in which bounds like them were measured to be too high."""
+    told = [*result.bounds, result.verdict.accusing]
+    return [(*row, _rate(bound)) for row, bound in zip(bound_rows(result), told, strict=True)]
+
+
+def _rate(bound: Bound) -> str:
+    found = re.search(r"([\d.]+ %) of audits", bound.measured)
+    return found[1] if found else "–"
+
+
+def measured_words(result: Result) -> list[str]:
+    """What was measured of each bound, in whole sentences."""
+    told = [*((b.estimator, b) for b in result.bounds), (f"accusing ({result.verdict.accusing.estimator})",
+            result.verdict.accusing)]  # fmt: skip
+    return list(dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What is read off a figure's first axes at a place: the values of some curves at ``x``.
+
+    Args:
+        name: of x.
+        x: (k,) ascending.
+        curves: (name, role in the palette, (k,) values).
+    """
+
+    name: str
+    x: Array
+    curves: Sequence[tuple[str, str, Array]]
+
+
+def _part(
+    figure: Figure, name: str, alt: str, points: Points | None, readings: Readings | None = None
+) -> dict[str, Any]:
     figure.suptitle("")  # the page has headings of its own
-    return {"name": name, "svg": svg(figure, name, alt), "alt": alt, "points": points}
+    drawn = svg(figure, name, alt)
+    hover = _hover(figure, readings) if readings else ""
+    return {"name": name, "svg": drawn, "alt": alt, "points": points, "hover": hover}
+
+
+def _hover(figure: Figure, readings: Readings) -> str:
+    """``readings`` and where they are in the drawn figure, as JSON that can stand in a page's script element."""
+    ax = figure.axes[0]
+    place = ax.get_position()  # after layout, in shares of the figure, from below
+    told = {
+        "frame": [place.x0, 1 - place.y1, place.x1, 1 - place.y0],
+        "xlim": ax.get_xlim(),
+        "ylim": ax.get_ylim(),
+        "name": readings.name,
+        "x": [float(f"{x:.5g}") for x in readings.x],
+        "curves": [
+            {"name": name, "role": role, "y": [round(float(y), 4) if math.isfinite(y) else None for y in values]}
+            for name, role, values in readings.curves
+        ],
+    }
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def _curve_readings(result: Result) -> Readings:
+    """β of every curve in the tradeoff figure at α = 0, 0.005, … 1."""
+    grid = np.arange(201) / 200
+    alpha, beta = tradeoff(result.evidence.folds[0].test)
+    # α ascends and β does not: the least FNR at an FPR of at most a is the last one there.
+    curves = [("measured", "measured", beta[np.searchsorted(alpha, grid + 1e-12, side="right") - 1])]
+    around = band(result)
+    if around is not None:
+        at = np.minimum(np.searchsorted(around[0], grid), len(around[0]) - 1)
+        curves += [(f"band, {name}", "measured", around[side][at]) for name, side in (("low", 1), ("high", 2))]
+    curves += [(f.label, f.role, np.asarray(f.notion.beta(grid, f.parameter), float)) for f in frontiers(result)]
+    return Readings("α", grid, curves)
+
+
+def _threshold_readings(result: Result) -> Readings:
+    selection = result.evidence.folds[0].selection
+    assert selection is not None
+    thresholds, fpr, fnr = (values[::-1] for values in sweep(selection, 200))
+    order = np.argsort(thresholds, kind="stable")
+    order = order[np.isfinite(thresholds[order])]
+    rates = (("fpr", "implied", fpr), ("fnr", "approximate", fnr), ("advantage", "measured", 1 - fpr - fnr))
+    return Readings("threshold", thresholds[order], [(name, role, values[order]) for name, role, values in rates])
 
 
 def _tradeoff_alt(result: Result) -> str:

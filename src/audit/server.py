@@ -12,12 +12,13 @@ import sys
 import tempfile
 import time
 import urllib.request
+import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
 from audit.core import AuditError
-from audit.tracking import PARENT, Store, is_server, public, run_link, sweep_link, tracking_uri
+from audit.tracking import ALL, PARENT, Store, is_server, public, run_link, sweep_link, tracking_uri
 
 HOST, PORT = "127.0.0.1", 5000
 START = 90.0  # seconds that the UI may take to start; 7 on an idle machine
@@ -34,10 +35,7 @@ def main(words: Sequence[str] = ()) -> int:
         AuditError: nothing is logged yet; wrong words; the UI does not start.
     """
     given = _parse(words)
-    root, uri = Path(given.root).resolve(), tracking_uri(Path(given.root))
-    if not is_server(uri) and not os.environ.get("MLFLOW_TRACKING_URI") and not (root / "mlflow.db").exists():
-        raise AuditError(f"nothing is logged in {root} yet; run an audit first: audit")
-    store = Store.open(root)
+    uri, store = tracking_uri(Path(given.root)), Store.existing(given.root)
     if is_server(uri):
         print(f"the tracking server has a UI of its own: {_newest(store, store.ui)}")
         return 0
@@ -48,7 +46,10 @@ def main(words: Sequence[str] = ()) -> int:
     print("starting the MLflow UI …", flush=True)
     try:
         with serve(uri, port) as process:
-            print(f"{link}\n(Ctrl-C stops it)", flush=True)
+            everything = sweep_link(f"http://{HOST}:{port}", store.experiment, ALL)
+            print(f"newest      {link}\nall audits  {everything}\n(Ctrl-C stops it)", flush=True)
+            if given.open:
+                webbrowser.open(link)
             process.wait()
     except KeyboardInterrupt:
         print("\nstopped", flush=True)
@@ -58,12 +59,13 @@ def main(words: Sequence[str] = ()) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise AuditError(f"ui: {message}; there are --port and --root")
+        raise AuditError(f"ui: {message}; there are --port, --open and --root")
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="audit ui", description="The MLflow UI on what the runs logged, until Ctrl-C.")
     parser.add_argument("--port", type=int, default=PORT, help="the first one that is tried (default: %(default)s)")
+    parser.add_argument("--open", action="store_true", help="open the newest in a browser")
     parser.add_argument("--root", default="mlruns", help="where the runs are (default: %(default)s)")
     # key=value too, as everywhere else on the command line
     return parser.parse_args([f"--{word}" if "=" in word and not word.startswith("-") else word for word in words])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import logging
 import platform
 import subprocess
@@ -17,24 +18,29 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from audit import interrupted, report
 from audit.accuracy_first import LadderPlan, climb
+from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, LadderRun, Result
+from audit.cost import cost, work_of
 from audit.experiment import Plan, audit, family_wise, foresee
 from audit.tracking import Status, Store
 
 out, err = Console(), Console(stderr=True)
+log = logging.getLogger(__name__)
 
 
 class Session:
     """What a command has open: the log of runs, a sweep's parent run, the results so far."""
 
-    def __init__(self, store: Store, sweep: str | None, jobs: int, command: str) -> None:
+    def __init__(self, store: Store, sweep: str | None, names: list[str], command: str) -> None:
         self._store, self._sweep = store, sweep
-        self._parent = store.start_sweep(sweep, jobs) if sweep is not None else None
+        self._parent = store.start_sweep(sweep, len(names)) if sweep is not None else None
+        self._short = dict(zip(names, report.distinct(names), strict=True))  # what the UI has no room for is cut off
         self._provenance = provenance() | {"command": command}
         self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
@@ -51,7 +57,7 @@ class Session:
         Raises:
             AuditError: when the log cannot be written or its server does not answer.
         """
-        return cls(Store.open(plans[0].root), sweep, len(plans), command)
+        return cls(Store.open(plans[0].root), sweep, [plan.name for plan in plans], command)
 
     def __enter__(self) -> Session:
         return self
@@ -62,7 +68,7 @@ class Session:
         if self._parent is not None:
             self._gather(self._parent, _status(error, self.failures))
         for failure in self.failures:
-            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+            err.print(f"[red]failed[/]  {escape(failure)}", soft_wrap=True, highlight=False)
 
     def _gather(self, parent: str, status: Status) -> None:
         """Log a sweep's table, figures and page on its parent run, and print them."""
@@ -90,9 +96,11 @@ class Session:
     def job(self, plan: Plan) -> None:
         """One audit: played, logged, printed."""
         plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
-        run = self._store.start(plan.name, plan.config, parent=self._parent)
+        name = self._short.get(plan.name, plan.name)
+        run = self._store.start(name, plan.config, parent=self._parent, tags={"audit": plan.name})
         try:
             with _log_above_bars():
+                log.debug("run %s: %s", run, plan)
                 result = audit(plan, bars)
                 page = report.save(result, self._store.folder(run))
                 self._store.log_result(run, result)
@@ -181,9 +189,18 @@ def _status(error: BaseException | None, failures: list[str]) -> Status:
     return "FAILED" if error is not None or failures else "FINISHED"
 
 
+def takes(plan: Plan) -> str:
+    """Seconds and memory that the cost model expects, on cores that nobody else uses; for the worst-case pair only."""
+    found = cost(work_of(plan)) if plan.challenge == WorstCase() else None
+    if found is None:
+        return "not known"
+    worker = f" + {found.worker / 2**30:.1f} a worker" if found.worker else ""
+    return f"{found.seconds:,.0f} s, {found.memory / 2**30:.1f}{worker} GiB"
+
+
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
-    out.print(report.plan_table([(plan.name, foresee(plan)) for plan in plans]))
+    out.print(report.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------
@@ -208,24 +225,30 @@ def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def _log_above_bars() -> Iterator[None]:
-    """Show our own log lines above the bars, in one style."""
-    ours = logging.getLogger("audit")
-    ours.setLevel(logging.INFO)
-    handler = RichHandler(console=err, show_time=False, show_path=False, show_level=False)
-    ours.addHandler(handler)
+    """Show our own log lines above the bars, in one style; with ``hydra.verbose=true`` those of everybody."""
+    everybody, ours = logging.getLogger(), logging.getLogger("audit")
+    loud = logging.DEBUG in (everybody.level, ours.level)
+    logger, before = (everybody if everybody.level == logging.DEBUG else ours), ours.level
+    if not loud:
+        ours.setLevel(logging.INFO)
+    handler = RichHandler(console=err, show_time=loud, show_path=loud, show_level=loud)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        ours.removeHandler(handler)
+        logger.removeHandler(handler)
+        ours.setLevel(before)
 
 
 # --- where it comes from ------------------------------------------------------------------------------------------------
 
 
 def provenance() -> dict[str, str]:
-    """Commit of the working directory, and versions of what decides the outcome."""
+    """When, the commit of the working directory, and versions of what decides the outcome."""
+    started = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
     packages = ("dp-audit", "numpy", "scipy", "mbi", "jax", "scikit-learn", "xgboost", "ray", "mlflow")
-    return {"git commit": commit(), "python": platform.python_version()} | {name: _version(name) for name in packages}
+    told = {"started": started, "git commit": commit(), "python": platform.python_version()}
+    return told | {name: _version(name) for name in packages}
 
 
 def _version(package: str) -> str:

@@ -28,7 +28,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from audit.core import AuditError, LadderRun, Result
+import numpy as np
+
+from audit import charts
+from audit.core import Array, AuditError, Fold, LadderRun, Result
 from audit.privacy import GDP, ApproximateDP
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ LOCAL_UI = "http://127.0.0.1:5000"  # where `audit ui` listens unless told other
 ROOM = 100 * 2**20  # bytes that must be free: an audit's trials, scores and figures are a few MB
 PATIENCE = 4.0  # seconds that a tracking server has to answer
 PARENT = "mlflow.parentRunId"
+ALL = "audits"  # key of the shared view of all audits
+ALPHA = np.arange(101) / 100  # where the tradeoff curve is logged
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "ceph", "fuse.sshfs", "beegfs"}
 
 
@@ -95,10 +100,11 @@ def metrics(result: Result) -> dict[str, float]:
     }
     if result.mu_implied:
         found["tightness"] = bounds[0].lower / result.mu_implied
+    # The UI puts what has a / in its name before all that has none, and sorts: these come after what is looked for.
     for bound in bounds:
-        found.setdefault(f"bound/{bound.estimator}/{bound.notion.name}", bound.lower)
+        found.setdefault(f"per_estimator.{bound.estimator}.{bound.notion.name}", bound.lower)
     for stage in result.stages:
-        found[f"seconds/{stage.name}"] = stage.seconds
+        found[f"seconds.{stage.name}"] = stage.seconds
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
@@ -114,6 +120,55 @@ def ladder_metrics(found: LadderRun) -> dict[str, float]:
         "fixed_eps": found.fixed[1],
         "accuracy_test": found.rungs[-1].test,
         "seconds": found.seconds,
+    }
+
+
+def curve(folds: Sequence[Fold], alpha: Array) -> Array:
+    """The least FNR on the test trials at FPRs of at most ``alpha``, averaged over folds.
+
+    Args:
+        folds: each with test trials of both classes.
+        alpha: (k,) in [0, 1].
+
+    Returns:
+        (k,) in [0, 1], not increasing; NaN where a fold lacks a class.
+
+    >>> from audit.core import Fold, Scores
+    >>> bits = np.array([False, False, True, True])
+    >>> scores = Scores(np.array([0.0, 2.0, 1.0, 3.0]), bits, np.arange(4), np.arange(4))
+    >>> curve([Fold(np.array([], int), None, 0.0, scores)], np.array([0.0, 0.5, 1.0])).tolist()
+    [0.5, 0.0, 0.0]
+    """
+    return np.mean([_least_fnr(np.sort(fold.test.absent), np.sort(fold.test.present), alpha) for fold in folds], axis=0)
+
+
+def _least_fnr(absent: Array, present: Array, alpha: Array) -> Array:
+    if not len(absent) or not len(present):
+        return np.full(len(alpha), np.nan)
+    allowed = np.floor(alpha * len(absent) + 1e-9).astype(int)  # that many absent trials may be called present
+    # The first absent score that may not: everything above it is called present, ties with it are not.
+    barred = np.append(absent[::-1], -np.inf)[allowed]
+    missed = np.where(allowed < len(absent), np.searchsorted(present, barred, side="right"), 0)
+    return missed / len(present)
+
+
+def _curves(result: Result) -> dict[str, Array]:
+    """β at α = 0, 0.01, … 1: measured, and the least that the judged claim allows. Step 1,000 α of two metrics."""
+    claim = result.claims[0]
+    allowed = np.asarray(claim.notion.beta(ALPHA, claim.parameter), float)
+    return {"beta": curve(result.evidence.folds, ALPHA), "beta_claimed": allowed}
+
+
+def _bounds_columns(result: Result) -> dict[str, list[Any]]:
+    """Columns of an audit's table of bounds, as MLflow wants them."""
+    told = [*result.bounds, result.verdict.accusing]
+    return {
+        "bound": [*(bound.estimator for bound in result.bounds), f"accusing: {told[-1].estimator}"],
+        "notion": [bound.notion.name for bound in told],
+        "leaks_at_least": [bound.notion.label(bound.lower) for bound in told],
+        "lower": [bound.lower for bound in told],
+        "error_probability": [bound.significance for bound in told],
+        "kind": [bound.kind + (", anytime" if bound.anytime else "") for bound in told],
     }
 
 
@@ -194,7 +249,33 @@ class Store:
             client, found = _locked(root, uri, experiment)
         store = cls(uri, root, found, client)
         store._bury_dead()
+        with _one_line(f"the run log {public(uri)} cannot be written"):
+            store._share_view(ALL, "tags.verdict LIKE '%'")
         return store
+
+    @classmethod
+    def existing(cls, root: Path | str) -> Store:
+        """Open what is there already.
+
+        Raises:
+            AuditError: nothing is logged yet; and as `open`.
+        """
+        database = Path(root).resolve() / "mlflow.db"
+        if not os.environ.get("MLFLOW_TRACKING_URI") and not database.exists():
+            raise AuditError(f"nothing is logged in {database.parent} yet; run an audit first: audit")
+        return cls.open(root)
+
+    def search(self, wanted: str = "") -> list[Run]:
+        """All runs that ``wanted``, a filter in MLflow's language, finds; the newest first."""
+        found: list[Run] = []
+        token: str | None = None
+        with _one_line(f"the run log {public(self.uri)} cannot be read"):
+            while token != "":
+                page = self.client.search_runs(
+                    [self.experiment], wanted, max_results=1000, order_by=["start_time DESC"], page_token=token
+                )
+                found, token = [*found, *page], page.token or ""
+        return found
 
     def start(
         self,
@@ -239,8 +320,13 @@ class Store:
         numbers = split_finite(metrics(result))
         with _one_line(f"run {run} cannot be logged"):
             tags = [RunTag(_key(name), value) for name, value in _result_tags(result).items()]
-            self._batch(run, metrics=[Metric(_key(k), v, now, 0) for k, v in numbers.items()], tags=tags)
+            logged = [Metric(_key(k), v, now, 0) for k, v in numbers.items()]
+            for name, values in _curves(result).items():
+                logged += [Metric(name, float(v), now, step) for step, v in _steps(values)]
+            self._batch(run, metrics=logged, tags=tags)
             self._upload(run)
+            self.client.log_table(run, _bounds_columns(result), "bounds.json")
+            self._log_images(run)
 
     def log_ladder(self, run: str, found: LadderRun) -> None:
         """Log an accuracy-first run: its steps as steps of metrics, its end as metrics and tags, its folder.
@@ -274,7 +360,10 @@ class Store:
         Returns:
             The run's id.
         """
-        return self._create(name, {"audits": str(count), "sweep": name})
+        run = self._create(name, {"audits": str(count), "sweep": name})
+        with _one_line(f"sweep {run} cannot be logged"):
+            self._share_view(run, f"tags.`{PARENT}` = '{run}'")
+        return run
 
     def finish_sweep(self, parent: str, results: Sequence[Result], status: Status) -> None:
         """Log the table of what was found, and what was written into the parent's `folder`; close the parent."""
@@ -327,12 +416,32 @@ class Store:
         if self.root / "reports" in folder.parents and any(folder.iterdir()):
             self.client.log_artifacts(run, str(folder))
 
+    def _log_images(self, run: str) -> None:
+        """Figures under a key, beside being files: the UI shows those of several runs next to each other."""
+        from mlflow.tracking.multimedia import Image
+
+        for path in sorted(self.folder(run).glob("*.png")):
+            self.client.log_image(run, Image(str(path)), key=path.stem, step=0, synchronous=True)
+
+    def _share_view(self, key: str, search: str) -> None:
+        """Keep how the UI is to show what ``search`` finds, for a link to open."""
+        name, view = charts.SHARED + key, charts.view(search)
+        if self.client.get_experiment(self.experiment).tags.get(name) != view:
+            self.client.set_experiment_tag(self.experiment, name, view)
+
     def _bury_dead(self) -> None:
         """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
         with _one_line(f"the run log {public(self.uri)} cannot be read"):
             for run in self.client.search_runs([self.experiment], "attributes.status = 'RUNNING'", max_results=500):
                 if _is_dead(run.data.tags.get("process", "")):
                     self.client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _steps(values: Array) -> Iterator[tuple[int, float]]:
+    """The finite ones with their step, 1,000 α."""
+    for alpha, value in zip(ALPHA, values, strict=True):
+        if math.isfinite(value):
+            yield round(1000 * alpha), float(value)
 
 
 def _table(results: Sequence[Result]) -> dict[str, list[Any]]:
@@ -534,15 +643,13 @@ def run_link(ui: str, experiment: str, run: str) -> str:
 
 
 def sweep_link(ui: str, experiment: str, parent: str) -> str:
-    """The chart view of a sweep's runs: sorted by mu_emp, since the UI hides nested runs until sorted by a metric."""
-    query = {
-        "searchFilter": f"tags.`{PARENT}` = '{parent}'",
-        "orderByKey": "metrics.`mu_emp`",
-        "orderByAsc": "false",
-        "workflowType": "machine_learning",
-        "compareRunsMode": "CHART",
-    }
-    return f"{ui}/#/experiments/{experiment}/runs?{urllib.parse.urlencode(query, quote_via=urllib.parse.quote)}"
+    """The charts of a sweep's runs, or of all (`ALL`), as `audit.charts` arranges them.
+
+    >>> sweep_link("http://127.0.0.1:5000", "1", "abc")
+    'http://127.0.0.1:5000/#/experiments/1/runs?viewStateShareKey=abc&compareRunsMode=CHART&workflowType=machine_learning'
+    """
+    query = {"viewStateShareKey": parent, "compareRunsMode": "CHART", "workflowType": "machine_learning"}
+    return f"{ui}/#/experiments/{experiment}/runs?{urllib.parse.urlencode(query)}"
 
 
 def compare_link(ui: str, experiment: str, runs: Sequence[str]) -> str:

@@ -157,9 +157,11 @@ def main(words: Sequence[str] = ()) -> int:
 
 def summary(rows: Sequence[Row]) -> Any:
     """A table with a line for each estimator, notion and significance."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table("estimator", "notion", "kind", "nominal", "cells", "worst rate", "where", "rare cells", "exceeds")
+    columns = ("estimator", "notion", "kind", "nominal", "cells", "worst rate", "where", "rare cells", "exceeds")
+    table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)  # as in audit.report.plain_table
     groups: dict[tuple[str, str, str, float], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.estimator, row.notion, row.kind, row.nominal), []).append(row)

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.accountants import ExPostRDP
-from audit.core import Array, Bound, Evidence, Fold, Refused, Scores
+from audit.core import Array, Bound, Evidence, Fold, OtherGame, Refused, Scores
 from audit.estimators.curve import progressive
 from audit.privacy import STRICT, Notion
 
@@ -48,7 +48,7 @@ class ExPost:
                 and folds without selection trials.
         """
         if not isinstance(notion, ExPostRDP):
-            raise Refused("it bounds how far reported ε are too low, and this claim is about no reports")
+            raise OtherGame("it bounds how far reported ε are too low, and this claim is about no reports")
         rounds = [chosen_round(fold, notion.order) for fold in _checked(evidence)]
         lower = math.log(self.least_mean(rounds)) / (notion.order - 1)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
@@ -78,7 +78,7 @@ def _checked(evidence: Evidence) -> tuple[Fold, ...]:
     folds = evidence.folds
     runs = np.concatenate([fold.test.run for fold in folds])
     if any(fold.test.spent is None for fold in folds):
-        raise Refused("the mechanism reports no spent ε")
+        raise OtherGame("the mechanism reports no spent ε")
     if len(np.unique(runs)) != len(runs):
         raise Refused("reports are tested on independent trials, each once")
     if not progressive(folds):

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betainc, expit, ndtri
 
-from audit.core import Array, Bound, Evidence, Refused
+from audit.core import Array, Bound, Evidence, OtherGame, Refused
 from audit.estimators.power import midpoint
 from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, Notion, PureDP, direct_mu, rho_from_eps_delta
 
@@ -148,7 +148,7 @@ def guesses(evidence: Evidence) -> Array:
         Refused: when the evidence is not one run.
     """
     if not evidence.one_run:
-        raise Refused("it needs the canaries of one run, each in by its own coin; choose protocol=one_run")
+        raise OtherGame("it needs the canaries of one run, each in by its own coin; choose protocol=one_run")
     (fold,) = evidence.folds
     if fold.selection is not None:
         raise Refused("it needs guesses that no bits of the same run have chosen")
