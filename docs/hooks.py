@@ -85,26 +85,35 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 def coverage_by_law() -> str:
     """For each estimator, in GDP at 10 %: the largest rate for each law and number of trials."""
-    rows = [row for row in read() if row.notion == "gdp" and row.nominal == 0.1 and row.absent == row.present]
+    common = [row for row in read() if row.nominal == 0.1 and row.absent == row.present and row.protocol == "holdout"]
+    rows = [row for row in common if row.notion == "gdp"]
     parts = []
     for estimator, members in _grouped(rows, lambda row: row.estimator).items():
-        sizes = sorted({row.absent for row in members if row.protocol == "holdout"})
+        sizes = sorted({row.absent for row in members})
         laws = _grouped(members, _law)
         lines = [[law, *(_worst(cells, size) for size in sizes)] for law, cells in sorted(laws.items())]
-        lines = [line for line in lines if any(cell != "–" for cell in line[1:])]
         parts.append(f"### `{estimator}`\n\n" + table(["scores", *(f"{n:,} a side" for n in sizes)], lines))
     return "\n\n".join(parts)
 
 
 def coverage_of_protocols() -> str:
     """Whole pipelines: attack fitted, threshold chosen, folds tested."""
-    rows = [row for row in read() if row.protocol != "holdout"]
+    rows = [row for row in read() if row.protocol not in ("holdout", "one_run")]
     header = ["bound", "protocol", "scores", "trials a side", "audits", "rate (95 % interval)"]
     return table(header, [
         [f"`{row.estimator}`", row.protocol, _law(row), f"{row.absent:,}", f"{row.audits:,}",
          f"{_percent(row.rate)} ({_interval(row)})"]
         for row in rows
     ])  # fmt: skip
+
+
+def coverage_in_one_run() -> str:
+    """For each estimator and law: the largest rate over notions, for each number of canaries."""
+    rows = [row for row in read() if row.protocol == "one_run" and row.nominal == 0.1]
+    sizes = sorted({row.absent for row in rows})
+    groups = _grouped(rows, lambda row: (row.estimator, row.law))
+    lines = [[f"`{name}`", _law_name(law), *(_worst(cells, n) for n in sizes)] for (name, law), cells in groups.items()]
+    return table(["bound", "canaries' scores", *(f"{2 * n:,} canaries" for n in sizes)], lines)
 
 
 def coverage_size() -> str:
@@ -141,8 +150,12 @@ def _interval(row: Row) -> str:
 
 
 def _law(row: Row) -> str:
-    name = {"curve": "counts on the curve", "null": "no signal", "gaussian": "Gaussian shift"}.get(row.law, row.law)
+    name = _law_name(row.law)
     return name if row.parameter != row.parameter or row.parameter == 0 else f"{name}, {row.parameter:.4g}"
+
+
+def _law_name(law: str) -> str:
+    return {"curve": "counts on the curve", "null": "no signal", "gaussian": "Gaussian shift"}.get(law, law)
 
 
 def _sides(row: Row) -> str:
@@ -268,6 +281,7 @@ PARTS: dict[str, Callable[[], str]] = {
         controls_over_seeds,
         coverage,
         coverage_by_law,
+        coverage_in_one_run,
         coverage_of_protocols,
         coverage_size,
         published,
