@@ -523,7 +523,7 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
 
 
 def test_readings_are_the_curves_of_the_figure(result: Result) -> None:
-    told = page._curve_readings(result)
+    told = page.curve_readings(result)
     values = {name: y for name, _, y in told.curves}
     slow = slow_tradeoff(result.evidence.folds[0].test)
     for place in (0, 1, 10, 77, 200):
@@ -550,7 +550,7 @@ def test_readings_stand_where_the_figure_has_its_axes(result: Result) -> None:
     """matplotlib's own transform, in the units of the drawn figure, is the oracle."""
     figure = figures.tradeoff_figure(result)
     style.svg(figure, "x", "x")
-    told = json.loads(page._hover(figure, page._curve_readings(result)))
+    told = json.loads(page._hover(figure, page.curve_readings(result)))
     ax, (left, top, right, bottom) = figure.axes[0], told["frame"]
     for x, y in ((0.0, 0.0), (0.3, 0.8), (1.0, 1.0)):
         across, up = figure.transFigure.inverted().transform(ax.transData.transform((x, y)))

@@ -62,9 +62,11 @@ def first_part(text: str) -> str:
 
 
 def options(folders: Sequence[Path]) -> dict[str, str]:
-    """Name and line of each option in some folders, in order of name; a later folder's wins."""
+    """Name and line of each option in some folders, in order of name; a later folder's wins. Folders in them come last."""
     found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
-    return {name: told(found[name]) for name in sorted(found)}
+    nested = [(path.name, sorted(path.glob("*.yaml"))) for folder in folders for path in sorted(folder.glob("*/"))]
+    more = {f"{name}/…": f"{len(paths)} more, such as {name}/{paths[0].stem}" for name, paths in nested if paths}
+    return {name: told(found[name]) for name in sorted(found)} | more
 
 
 def values(config: Path) -> dict[str, tuple[str, str]]:
@@ -75,7 +77,7 @@ def values(config: Path) -> dict[str, tuple[str, str]]:
 
 def usual(config: Path) -> dict[str, str]:
     """Which option of each group is chosen if nothing is given."""
-    found = re.findall(r"^  - (\w+): (\w+)$", config.read_text("utf-8"), flags=re.MULTILINE)
+    found = re.findall(r"^  - (\w+): (\w+)(?: +#.*)?$", config.read_text("utf-8"), flags=re.MULTILINE)
     return {group: option for group, option in found if option != "null"}
 
 

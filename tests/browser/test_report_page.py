@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from test_report import fake
 
-from audit.report import page
+from audit.report import page as written
 
 if TYPE_CHECKING:
     from selenium.webdriver import Chrome
@@ -24,8 +24,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     grid = [fake(eps=eps, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps in (0.5, 1.0)]
     pages = {
-        "audit": page.page(fake("mu_hat")),
-        "sweep": page.sweep_page(grid, "grid", "audit sweep=grid", "Together."),
+        "audit": written.page(fake("mu_hat")),
+        "sweep": written.sweep_page(grid, "grid", "audit sweep=grid", "Together."),
     }
     for name, text in pages.items():
         (folder / f"{name}.html").write_text(text, "utf-8")
@@ -70,7 +70,7 @@ def test_the_pointer_reads_every_curve_of_the_figure(page: Chrome, files: dict[s
     assert abs(float(told["α"]) - 0.3) <= 0.005  # a pixel is less than that
     result = fake("mu_hat")
     at = round(float(told["α"]) * 200)
-    for name, _, values in page._curve_readings(result).curves:
+    for name, _, values in written.curve_readings(result).curves:
         assert told[name] == f"{values[at]:.3f}"
     page.save_screenshot(str(shots / "audit_hover.png"))
     hover(page, 0.9)

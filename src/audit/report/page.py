@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def page(result: Result) -> str:
     """One HTML file that says everything: no network, light and dark, a phone and print."""
-    curves = _curve_readings(result)
+    curves = curve_readings(result)
     drawn = [_part(tradeoff_figure(result), "tradeoff", _tradeoff_alt(result), curve_points(result), curves)]
     chosen = threshold_figure(result)
     if chosen is not None:
@@ -149,7 +149,7 @@ def _hover(figure: Figure, readings: Readings) -> str:
     return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def _curve_readings(result: Result) -> Readings:
+def curve_readings(result: Result) -> Readings:
     """β of every curve in the tradeoff figure at α = 0, 0.005, … 1."""
     grid = np.arange(201) / 200
     alpha, beta = tradeoff(result.evidence.folds[0].test)
