@@ -304,9 +304,10 @@ def main(words: Sequence[str] = ()) -> int:
 
 def table(found: Sequence[Finding]) -> object:
     """A row for each finding."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    shown = RichTable("what", "E[W] or figure", "must be", "")
+    shown = RichTable("what", "E[W] or figure", "must be", "", box=SIMPLE_HEAD, pad_edge=False)  # as plain_table
     for each in found:
         due = (
             f"{each.least:g}" if each.least == each.most else f"≥ {each.least:g}" if each.least else f"≤ {each.most:g}"

@@ -13,6 +13,7 @@ from audit.core import LadderRun
 from audit.report.files import write_csv, write_png
 from audit.report.sentences import distinct, number
 from audit.report.style import FRAME, INK, new_axes, new_figure
+from audit.report.tables import plain_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +65,8 @@ def ladder_table(run: LadderRun) -> RenderableType:
     facts = RichTable.grid(padding=(0, 2))
     for name, value in ladder_facts(run):
         facts.add_row(Text(name, style="dim"), value)
-    steps = RichTable("step", "training ε", "checks ε", "spent ε", "noisy accuracy", "passed", "test")
+    header = ("step", "training ε", "checks ε", "spent ε", "noisy accuracy", "passed", "test")
+    steps = plain_table(header, numbers=header)
     for place, rung in enumerate(run.rungs):
         figures = (f"{value:.4g}" for value in (rung.eps, rung.checked, rung.spent))
         steps.add_row(str(place + 1), *figures, number(rung.noisy), "yes" if rung.passed else "no", number(rung.test))
@@ -97,9 +99,7 @@ def _ladder_figures(runs: Sequence[LadderRun]) -> list[str]:
 
 def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
     """A sweep of accuracy-first runs for the terminal: which spends less; means only, where there are seeds."""
-    from rich.table import Table as RichTable
-
-    table, rows = RichTable(*LADDER_COLUMNS), ladder_rows(runs)
+    table, rows = plain_table(LADDER_COLUMNS, numbers=LADDER_COLUMNS[2:]), ladder_rows(runs)
     table.columns[0].min_width = 26
     for row in [row for row in rows if row[0].startswith("mean: ")] or rows:
         table.add_row(*row)
