@@ -43,7 +43,7 @@ from audit.mechanisms.promises import Promise
 from audit.privacy import STRICT
 
 CHECKED = 20
-"""Trials of the requests that find out whether a program heeds its seed."""
+"""Trials that find out whether a program heeds its seed, or as many as a block has, where that is fewer."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -109,9 +109,10 @@ class Command:
             AuditError: when the program does not answer.
         """
         try:
-            once, again, other = (written(self._ask(data, CHECKED, seed)) for seed in (1, 1, 2))
+            once, again, other = (written(self._sample(data, seed)) for seed in (1, 1, 2))
         except _Failed as failed:
-            raise AuditError(f"Command, before the first trial (seed 1, {CHECKED} trials): {failed}") from failed
+            asked = min(CHECKED, self.block, self.batch)
+            raise AuditError(f"Command, before the first trial (seed 1, {asked} trials): {failed}") from failed
         name = " ".join(self.argv)
         if once != again:
             return (f"Not reproducible: `{name}` takes no notice of its seed, the same request was answered by different"
@@ -120,6 +121,12 @@ class Command:
             return (f"`{name}` gave the same rows for two seeds: either it adds no noise, or its trials are copies of"
                     " each other, and what it seems to leak may be its harness's fault.",)  # fmt: skip
         return ()
+
+    def _sample(self, data: Any, seed: int) -> list[Any]:
+        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which ``timeout`` is meant for."""
+        count = min(CHECKED, self.block)
+        requests = [min(self.batch, count - first) for first in range(0, count, self.batch)]
+        return [row for i, trials in enumerate(requests) for row in self._ask(data, trials, seed + CHECKED * i)]
 
     def _ask(self, data: Any, trials: int, seed: int) -> list[Any]:
         """The outputs of one request.
