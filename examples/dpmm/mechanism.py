@@ -65,7 +65,7 @@ def build(data, state, told):
     more = {"n_iters": told.iters} if told.iters else {}
     make = AIMGM if told.which == "aim" else MSTGM
     model = make(epsilon=told.eps, delta=told.delta, compress=not fixed, n_jobs=1, **more)
-    model.set_domain({column: 2 for column in data.columns})
+    model.set_domain(dict.fromkeys(data.columns, 2))
     model.set_random_state(state)
     if fixed:  # measures these and nothing else, and spends everything on it
         model.generator.cliques, model.generator.fit_state = [(column,) for column in data.columns], "pretrained"
@@ -96,7 +96,7 @@ def marginals(model, data):
     raise RuntimeError("dpmm did not measure every column first: this program is for dpmm 0.1.9")
 
 
-class Enough(Exception):
+class Enough(Exception):  # noqa: N818  it is no error
     """All columns were measured."""
 
 

@@ -108,11 +108,7 @@ class Command:
         Raises:
             AuditError: when the program does not answer.
         """
-        try:
-            once, again, other = (written(self._sample(data, seed)) for seed in (1, 1, 2))
-        except _Failed as failed:
-            asked = min(CHECKED, self.block, self.batch)
-            raise AuditError(f"Command, before the first trial (seed 1, {asked} trials): {failed}") from failed
+        once, again, other = (written(self._sample(data, seed)) for seed in (1, 1, 2))
         name = " ".join(self.argv)
         if once != again:
             return (f"Not reproducible: `{name}` takes no notice of its seed, the same request was answered by different"
@@ -123,10 +119,19 @@ class Command:
         return ()
 
     def _sample(self, data: Any, seed: int) -> list[Any]:
-        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which ``timeout`` is meant for."""
-        count = min(CHECKED, self.block)
-        requests = [min(self.batch, count - first) for first in range(0, count, self.batch)]
-        return [row for i, trials in enumerate(requests) for row in self._ask(data, trials, seed + CHECKED * i)]
+        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which ``timeout`` is meant for.
+
+        Raises:
+            AuditError: no answer.
+        """
+        count, outputs = min(CHECKED, self.block), []
+        for first in range(0, count, self.batch):
+            trials, own = min(self.batch, count - first), seed + 2 * first
+            try:
+                outputs += self._ask(data, trials, own)
+            except _Failed as failed:
+                raise AuditError(f"Command, before the first trial (seed {own}, {trials} trials): {failed}") from failed
+        return outputs
 
     def _ask(self, data: Any, trials: int, seed: int) -> list[Any]:
         """The outputs of one request.
