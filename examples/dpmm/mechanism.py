@@ -50,7 +50,7 @@ def answer(ask, told):
     rows = []
     for seed in seeds:
         model = build(data, np.random.RandomState(seed), told)
-        rows.append(marginals(model, data) if told.see == "marginals" else table(model, data))
+        rows.append(marginals(model, data) if told.see == "marginals" else table_or_error(model, data))
     cells = itertools.product((0, 1), repeat=len(columns))
     seen = {"table": [f"n{list(c)}" for c in cells], "marginals": [f"{c}={v}" for c in columns for v in (0, 1)]}
     return {"rows": rows, "columns": seen[told.see]}
@@ -98,6 +98,15 @@ def marginals(model, data):
 
 class Enough(Exception):  # noqa: N818  it is no error
     """All columns were measured."""
+
+
+def table_or_error(model, data):
+    """A row, or the name of what stopped dpmm: an output of another kind, which `features=events` counts."""
+    try:
+        return table(model, data)
+    except (ValueError, ArithmeticError) as error:  # "probabilities contain NaN" in one of about 100 tables of MST
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return type(error).__name__
 
 
 def table(model, data):
