@@ -186,6 +186,20 @@ def test_a_program_that_takes_no_notice_of_its_seed_is_found_out(program):
     assert "the same rows for two seeds" in said
 
 
+@pytest.mark.parametrize(("batch", "block", "asked"), [(2, 4, [2, 2] * 3), (8, 1000, [8, 8, 4] * 3), (100, 6, [6] * 3)])
+def test_the_check_of_the_seed_asks_a_slow_program_no_more_than_a_batch_and_a_block(
+    program, tmp_path, batch, block, asked
+):
+    noting = GOOD.replace("rng = ", 'open("asked", "a").write(f"{ask[\'trials\']} {ask[\'seed\']}\\n"); rng = ')
+    assert program(noting, batch=batch, block=block).notes(PAIR.data([True])) == ()
+    requests = [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
+    assert [int(trials) for trials, _ in requests] == asked
+    once, again, other = (
+        {seed for _, seed in requests[i : i + len(asked) // 3]} for i in range(0, len(asked), len(asked) // 3)
+    )
+    assert once == again and not once & other
+
+
 def test_a_program_that_does_not_answer_at_the_start_is_one_line(program):
     with pytest.raises(AuditError, match=r"^Command, before the first trial \(seed 1, 20 trials\): it left without"):
         program("raise SystemExit('no')\n").notes(PAIR.data([True]))

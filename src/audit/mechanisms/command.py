@@ -43,7 +43,7 @@ from audit.mechanisms.promises import Promise
 from audit.privacy import STRICT
 
 CHECKED = 20
-"""Trials of the requests that find out whether a program heeds its seed."""
+"""Trials that find out whether a program heeds its seed, or as many as a block has, where that is fewer."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -108,10 +108,7 @@ class Command:
         Raises:
             AuditError: when the program does not answer.
         """
-        try:
-            once, again, other = (written(self._ask(data, CHECKED, seed)) for seed in (1, 1, 2))
-        except _Failed as failed:
-            raise AuditError(f"Command, before the first trial (seed 1, {CHECKED} trials): {failed}") from failed
+        once, again, other = (written(self._sample(data, seed)) for seed in (1, 1, 2))
         name = " ".join(self.argv)
         if once != again:
             return (f"Not reproducible: `{name}` takes no notice of its seed, the same request was answered by different"
@@ -120,6 +117,21 @@ class Command:
             return (f"`{name}` gave the same rows for two seeds: either it adds no noise, or its trials are copies of"
                     " each other, and what it seems to leak may be its harness's fault.",)  # fmt: skip
         return ()
+
+    def _sample(self, data: Any, seed: int) -> list[Any]:
+        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which ``timeout`` is meant for.
+
+        Raises:
+            AuditError: no answer.
+        """
+        count, outputs = min(CHECKED, self.block), []
+        for first in range(0, count, self.batch):
+            trials, own = min(self.batch, count - first), seed + 2 * first
+            try:
+                outputs += self._ask(data, trials, own)
+            except _Failed as failed:
+                raise AuditError(f"Command, before the first trial (seed {own}, {trials} trials): {failed}") from failed
+        return outputs
 
     def _ask(self, data: Any, trials: int, seed: int) -> list[Any]:
         """The outputs of one request.
