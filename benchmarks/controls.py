@@ -1,6 +1,6 @@
 """How often the verdict is wrong: bugs that are missed, correct mechanisms that are accused, over many seeds.
 
-    .venv/bin/python benchmarks/controls.py [laplace gaussian …] [--seeds 200] [--missed 20] [--root mlruns/bench]
+    .venv/bin/python benchmarks/controls.py [laplace gaussian …] [--seeds 200] [--missed 20] [--trials N] [--root …]
     .venv/bin/python benchmarks/controls.py --readme      # one sweep=controls, as the README's table
 
 Every audit is as `audit sweep=controls` plays it; false accusations are tested against the nominal 1 % (exact binomial,
@@ -38,12 +38,13 @@ def over_seeds(plan: Plan, seeds: int) -> list[Result]:
     return [audit(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
 
 
-def accusations(names: Sequence[str], root: Path, seeds: int) -> None:
-    """Table of false accusations."""
+def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None) -> None:
+    """Table of false accusations; with fewer trials where those of the sweep would take too long."""
+    fewer = [f"trials={trials}"] if trials else []
     print("| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|")
     everyone = 0
     for name in names:
-        (plan,) = plans([f"mechanism=correct/{name}"], root)
+        (plan,) = plans([f"mechanism=correct/{name}", *fewer], root)
         results = over_seeds(plan, seeds)
         accused = sum(result.verdict.word == "violation" for result in results)
         everyone += accused
@@ -90,6 +91,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=CHEAP, help="correct mechanisms")
     parser.add_argument("--seeds", type=int, default=200, help="of each correct mechanism")
     parser.add_argument("--missed", type=int, default=20, help="seeds of each bug")
+    parser.add_argument("--trials", type=int, help="of each audit of a correct one (default: those of the sweep)")
     parser.add_argument("--root", type=Path, default=Path("mlruns/bench"))
     parser.add_argument("--readme", action="store_true")
     given = parser.parse_args()
@@ -98,7 +100,7 @@ def main() -> None:
         readme(given.root)
         return
     if given.seeds:
-        accusations(given.names, given.root, given.seeds)
+        accusations(given.names, given.root, given.seeds, given.trials)
     if given.missed:
         missed(given.root, given.missed)
 

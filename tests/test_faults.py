@@ -25,13 +25,12 @@ from audit.features import WhiteBox
 from audit.game import Cache, Game, Played, Ray, Serial, backends
 from audit.game import cache as blocks
 
-# Ray forks where a test before may have used JAX, which warns of that; ray execs at once.
-pytestmark = pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")
 HERE = Path(__file__).parent
 BLOCKS = 20
 TRIALS = BLOCKS * Slow.block
 
-pytestmark = pytest.mark.slow
+# Ray forks where a test before may have used JAX, which warns of that; ray execs at once.
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")]
 
 
 def game(folder, seconds=0.0, mechanism=Slow):
