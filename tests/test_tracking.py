@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import math
 import shutil
 import socket
@@ -108,6 +109,13 @@ def test_keys_are_in_mlflows_alphabet() -> None:
 
 
 # --- one run ----------------------------------------------------------------------------------------------------------
+
+
+def test_mlflow_is_quiet_though_somebody_imported_it_before(tmp_path: Path) -> None:
+    """It reads its variable when it is first imported: a level that it took before is set again."""
+    logging.getLogger("mlflow").setLevel(logging.INFO)
+    Store.open(tmp_path)
+    assert logging.getLogger("mlflow").level == logging.WARNING
 
 
 def test_a_run_round_trips(store: Store) -> None:

@@ -576,10 +576,11 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
 
 def _import_client() -> type[MlflowClient]:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    level = os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow import MlflowClient
 
+    logging.getLogger("mlflow").setLevel(level.upper())  # it reads the variable only when it is first imported
     return MlflowClient
 
 
