@@ -69,8 +69,7 @@ class Session:
     ) -> None:
         if self._parent is not None:
             self._gather(self._parent, _status(error, self.failures))
-        for failure in self.failures:
-            err.print(f"[red]failed[/]  {escape(failure)}", soft_wrap=True, highlight=False)
+        _say(self.failures)
 
     def _gather(self, parent: str, status: Status) -> None:
         """Log a sweep's table, figures and page on its parent run, and print them."""
@@ -152,8 +151,7 @@ class LadderSession:
                 out.print(ladders.ladder_sweep_table(self.runs))
                 out.print(f"table  {path}", soft_wrap=True, highlight=False)
             self._store.finish_sweep(self._parent, [], _status(error, self.failures))
-        for failure in self.failures:
-            err.print(f"[red]failed[/]  {failure}", soft_wrap=True, highlight=False)
+        _say(self.failures)
 
     @property
     def status(self) -> int:
@@ -183,6 +181,12 @@ class LadderSession:
             for name, path in (("output", output), ("figure", figure)):
                 out.print(f"{name} {path}", soft_wrap=True, highlight=False)
             out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+
+
+def _say(failures: list[str]) -> None:
+    """A line for each; what is in brackets is no markup."""
+    for failure in failures:
+        err.print(f"[red]failed[/]  {escape(failure)}", soft_wrap=True, highlight=False)
 
 
 def _status(error: BaseException | None, failures: list[str]) -> Status:
