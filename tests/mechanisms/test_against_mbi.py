@@ -1,8 +1,9 @@
 """One batched program against mbi run one by one on the same noise, with selection on: equal in every marginal.
 
-Both take the same steps, so after 100 of them every marginal agrees to 1e-6 (nearly all to 1e-12). Later mbi's line
-search compares losses whose difference is below the last bit, near ½·weight·gap² = 2⁻⁵²·loss, a gap of about 1e-6: there
-mbi differs from itself when the noise changes by its last bit, and so it does from the batch.
+After 100 steps every marginal agrees with mbi's to 1e-6, nearly all to 1e-12. Later mbi's line search compares losses
+whose difference is below the last bit, near ½·weight·gap² = 2⁻⁵²·loss, a gap of about 1e-6: there mbi differs from itself
+when the noise changes by its last bit. So for all 1,000 steps mbi is given the same loss less a constant (see
+`centred`), with which its own line search sees what it does; on the published pair every marginal then agrees to 1e-6.
 """
 
 import itertools
@@ -33,7 +34,39 @@ def one_by_one(domain, measurements, total, iterations):
     library = marginals.mbi()
     space = library.Domain(domain.columns, domain.sizes)
     listed = [library.LinearMeasurement(y, c, stddev=s) for y, c, s in measurements]
-    return library.estimation.MirrorDescent().estimate(space, listed, known_total=total, iters=iterations)
+    return descent(space, listed, total, iterations)
+
+
+def descent(space, listed, total, iterations):
+    """mbi's mirror descent as it is; where it takes all steps, once more from the start with its loss centred."""
+    library = marginals.mbi()
+    loss = library.marginal_loss.from_linear_measurements(listed, space)
+    model = library.estimation.MirrorDescent().estimate(space, loss, known_total=total, iters=iterations)
+    if iterations <= 100:
+        return model
+    loss = centred(loss, library.CliqueVector.from_projectable(model, [space.attributes]), total)
+    return library.estimation.MirrorDescent().estimate(space, loss, known_total=total, iters=iterations)
+
+
+def centred(loss, near, total):
+    """mbi's loss less a constant, its value at the table ``near``: written out by its slope there, so no digit cancels.
+
+    Of the slope its mean is taken, which changes the loss by a constant again, since a table sums to ``total``; the
+    table is one clique, for which this takes away all that would round. Minimum, steps and decisions are mbi's.
+    """
+    library = marginals.mbi()
+    import jax
+
+    slope = jax.grad(loss)(near)
+    slope = slope - slope.dot(near) / total
+    return library.MarginalLossFn(near.cliques, _centred, (loss.data, near, slope), loss.lipschitz)
+
+
+def _centred(fitted, data):
+    measurements, near, slope = data
+    change = fitted - near
+    far = sum(((m.query(change.project(m.clique)) / m.stddev) ** 2).sum() for m in measurements)
+    return 0.5 * far + slope.dot(change)
 
 
 def gap(domain, joint, model, cliques):
@@ -43,9 +76,9 @@ def gap(domain, joint, model, cliques):
     return max(np.abs(one - other).max() for one, other in zip(ours, theirs, strict=True))
 
 
-def close(gaps, iterations):
-    """What the module says of 100 steps, and of 1,000 on the worst-case pair."""
-    return np.max(gaps) < 1e-6 if iterations == 100 else np.mean(np.array(gaps) < 1e-6) >= 0.8 and np.max(gaps) < 1e-3
+def close(gaps):
+    """Every marginal of every trial."""
+    return np.max(gaps) < 1e-6
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
@@ -55,10 +88,8 @@ def test_fixed(degree):
     joint = marginals.fit_dense(problem, 100)
     measured = [[(y[i], c, runs.sigma) for c, y in runs.noisy.items()] for i in range(len(problem))]
     models = [one_by_one(runs.domain, m, problem.total[i], 100) for i, m in enumerate(measured)]
-    assert close([gap(runs.domain, joint[i], model, list(runs.noisy)) for i, model in enumerate(models)], 100)
-    assert not close(
-        [gap(runs.domain, joint[i] * 1.00001, model, list(runs.noisy)) for i, model in enumerate(models)], 100
-    )
+    assert close([gap(runs.domain, joint[i], model, list(runs.noisy)) for i, model in enumerate(models)])
+    assert not close([gap(runs.domain, joint[i] * 1.00001, model, list(runs.noisy)) for i, model in enumerate(models)])
 
 
 def aim_gaps(data, trials, iterations, shift=0.0):
@@ -77,12 +108,13 @@ def aim_gaps(data, trials, iterations, shift=0.0):
 
 @pytest.mark.parametrize("data", [PAIR.data([True]), mixed()], ids=["worst_case", "mixed"])
 def test_aim(data):
-    assert close(aim_gaps(data, 12, 100), 100)
-    assert not close(aim_gaps(data, 4, 100, shift=1e-6), 100)
+    assert close(aim_gaps(data, 12, 100))
+    assert not close(aim_gaps(data, 4, 100, shift=1e-6))
 
 
 def test_aim_to_the_end():
-    assert close(aim_gaps(PAIR.data([True]), 30, 1000), 1000)
+    assert close(aim_gaps(PAIR.data([True]), 30, 1000))
+    assert not close(aim_gaps(PAIR.data([True]), 4, 1000, shift=1e-6))
 
 
 def mst_gaps(data, compress, trials, iterations):
@@ -101,9 +133,7 @@ def mst_gaps(data, compress, trials, iterations):
         for pair in (pairs[p] for p in runs.tree.picks[i]):
             even = second.noisy[pair][second.where[pair] == i][0]
             listed.append(library.LinearMeasurement(np.bincount(cell[pair], weights=even), pair, second.sigma))
-        model = library.estimation.MirrorDescent().estimate(
-            small, listed, known_total=problem.total[i], iters=iterations
-        )
+        model = descent(small, listed, problem.total[i], iterations)
         for pair in pairs:
             theirs = np.asarray(model.project(pair).datavector())
             spread = theirs[cell[pair]] / np.bincount(cell[pair])[cell[pair]]
@@ -116,8 +146,9 @@ def mst_gaps(data, compress, trials, iterations):
 @pytest.mark.parametrize("data", [PAIR.data([True]), mixed()], ids=["worst_case", "mixed"])
 def test_mst(data, compress):
     """mbi fits the compressed domain; each merged cell is then spread evenly over its values."""
-    assert close(mst_gaps(data, compress, 10, 100), 100)
+    assert close(mst_gaps(data, compress, 10, 100))
 
 
-def test_mst_to_the_end():
-    assert close(mst_gaps(PAIR.data([True]), True, 30, 1000), 1000)
+@pytest.mark.parametrize("compress", [False, True])
+def test_mst_to_the_end(compress):
+    assert close(mst_gaps(PAIR.data([True]), compress, 12, 1000))

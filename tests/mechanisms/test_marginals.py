@@ -66,13 +66,6 @@ def test_a_trials_bits_do_not_depend_on_how_many_are_fitted():
     np.testing.assert_allclose(fitted.sum(axis=1), 20.0)
 
 
-def test_mbis_own_loop_is_left_as_it_was():
-    module = marginals.mbi().estimation
-    before = module.CALLBACK_EVERY
-    marginals.fit_dense(problem(1), 60)
-    assert module.CALLBACK_EVERY == before == 50
-
-
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 

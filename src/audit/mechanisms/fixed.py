@@ -105,7 +105,7 @@ class NoisyMarginals:
     def _tables(self) -> Tables:
         problem, structure = self.problem(), tuple(self.noisy)
         if len(marginals.maximal(structure)) == len(self.domain.columns) == len(structure):
-            fitted, _ = marginals.fit(problem, structure)
+            fitted = marginals.fit(problem, structure)
             order = [(column, ()) for column in self.domain.columns]
             records = marginals.draw_rows(self.domain, order, fitted.__getitem__, self.rows, self.rng)
             return Tables(self.domain, records)

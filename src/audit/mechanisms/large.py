@@ -1,4 +1,4 @@
-"""Domains too large for one dense table: trials are fitted structure by structure, on junction trees."""
+"""Domains too large for one dense table: trees of pairs are fitted trial by trial, other structures one by one by mbi."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.core import Array, Domain, Tables
-from audit.mechanisms import marginals
+from audit.mechanisms import marginals, trees
 from audit.mechanisms.marginals import Clique, Problem, Structure
+from audit.mechanisms.trees import Fitted
 
 LANES = 8
 """Most trials that are fitted at once."""
@@ -21,9 +22,6 @@ CELLS = 2**21
 
 COPIES = 24
 """Tables of a model's size that mirror descent keeps: potentials, marginals, messages, gradients, candidates."""
-
-Fitted = dict[Clique, Array]
-"""Node of a junction tree → (n, cells)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,16 +79,18 @@ def solve(problem: Problem, structures: Sequence[tuple[Structure, Array]]) -> li
 
 def _solve(problem: Problem, structure: Structure) -> Fitted:
     nodes = junction_tree(problem.domain, marginals.maximal(structure)).nodes
-    cells = sum(map(problem.domain.size, nodes))
-    marginals.refuse_if_too_large(COPIES * cells, f"a graphical model of {len(nodes)} cliques")
-    # Two batch shapes only, for each is compiled anew.
-    lanes = LANES if len(problem) >= LANES and LANES * cells <= CELLS else 1
     measured = dataclasses.replace(
         problem,
         noisy={c: problem.noisy[c] for c in structure},
         weight={c: problem.weight[c] for c in structure},
     )
-    return marginals.fit(measured, nodes, lanes)[0]
+    if trees.is_forest(nodes):
+        return trees.fit(measured, nodes)
+    cells = sum(map(problem.domain.size, nodes))
+    marginals.refuse_if_too_large(COPIES * cells, f"a graphical model of {len(nodes)} cliques")
+    # Two batch shapes only, for each is compiled anew.
+    lanes = LANES if len(problem) >= LANES and LANES * cells <= CELLS else 1
+    return marginals.fit(measured, nodes, lanes)
 
 
 def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -> Array:

@@ -159,7 +159,7 @@ class NoisyColumns:
     def estimate(self) -> tuple[dict[Clique, Array], Array]:
         """Column → (n, size) fitted counts, and (n,) their sum."""
         problem = self.problem()
-        return marginals.fit(problem, tuple(problem.noisy))[0], problem.total
+        return marginals.fit(problem, tuple(problem.noisy)), problem.total
 
     def scores(self, data: Table) -> Array:
         """(n, pairs) ‖marginal − estimate‖₁ over merged cells; its sensitivity is 1 under add/remove."""
