@@ -56,7 +56,7 @@ class Ray:
     Args:
         workers: how many play at once; None: one a core.
         address: of a running cluster (``auto``, ``host:port``, ``ray://…``); None starts Ray on this machine.
-        task_seconds: tasks are whole numbers of blocks that take about so long.
+        task_seconds: tasks are whole numbers of blocks that take at most about so long.
     """
 
     workers: Annotated[int, Field(ge=1)] | None = None
@@ -79,7 +79,9 @@ class Ray:
             while waiting or under_way:
                 room = self._room(ray)
                 while waiting and len(under_way) < 2 * max(1, room):
-                    batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
+                    # Tasks become smaller towards the end, so that all workers finish at about the same time.
+                    fair = -(-len(waiting) // (2 * max(1, room)))
+                    batch = [waiting.popleft() for _ in range(min(size, fair))]
                     under_way[task.remote(play, batch)] = batch
                 done, _ = ray.wait(list(under_way), num_returns=1, timeout=PATIENCE)
                 if not done:
@@ -280,7 +282,7 @@ class Auto:
         """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
         workers = self.workers or cores()
         alone = left * seconds[1]
-        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + alone / workers
+        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + -(-left // workers) * seconds[1]
         chosen = "serial" if alone <= shared else "ray"
         log.info("backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)", chosen, alone, workers, shared)
         return Serial() if alone <= shared else Ray(workers=self.workers)
