@@ -242,38 +242,45 @@ def ray() -> None:
 # --- Adult --------------------------------------------------------------------------------------------------------------
 
 
+TABLES = ((4, None, 48842), (8, None, 48842), (14, None, 1000), (14, None, 10000), (14, None, 48842), (14, 20, 48842),
+          (14, 5, 48842))  # fmt: skip
+"""Columns, most values of a column (None: as many as there are), records."""
+
+
 def adult(folder: Path, trials: int) -> None:
-    """Complete MST on growing parts of the Adult table: columns, cells and records."""
+    """Complete MST on parts of the Adult table that grow in columns, cells and records."""
     domain = json.loads((folder / "adult-domain.json").read_text("utf-8"))
-    lines = (folder / "adult.csv").read_text("utf-8").splitlines()
-    print("| columns | cells of the domain | records | trials | start s | ms a trial, of the processor | peak GiB |\n"
-          "|---|---|---|---|---|---|---|")  # fmt: skip
-    for columns, records in ((4, 48842), (8, 48842), (14, 1000), (14, 10000), (14, 48842)):
+    table = np.loadtxt(folder / "adult.csv", delimiter=",", skiprows=1, dtype=int)
+    print("| columns | all values | cells of all pairs | records | trials | start s | ms a trial, of the processor"
+          " | kB a row | peak GiB |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    for columns, most, records in TABLES:
+        names = list(domain)[:columns]
+        fold = [-(-domain[name] // (most or domain[name])) for name in names]
+        sizes = {name: -(-domain[name] // by) for name, by in zip(names, fold, strict=True)}
         with tempfile.TemporaryDirectory() as made:
-            kept = dict(list(domain.items())[:columns])
-            Path(made, "domain.json").write_text(json.dumps(kept), "utf-8")
-            Path(made, "data.csv").write_text("\n".join(lines[: records + 1]), "utf-8")
+            Path(made, "domain.json").write_text(json.dumps(sizes), "utf-8")
+            part = table[:records, :columns] // np.array(fold)
+            np.savetxt(Path(made, "data.csv"), part, "%d", ",", header=",".join(names), comments="")
             words = [sys.executable, __file__, "--one-table", made, str(trials)]
-            done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-        cells = f"{np.prod([float(n) for n in kept.values()]):.1e}"
-        if done.returncode:
-            say(columns, cells, records, trials, "failed", "–", "–")
-            continue
-        start, each, peak = json.loads(done.stdout)
-        say(columns, cells, records, trials, start, each * 1000, peak / 2**30)
+            done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+        start, each, width, peak = json.loads(done.stdout)
+        pairs = (sum(sizes.values()) ** 2 - sum(size**2 for size in sizes.values())) // 2
+        say(columns, sum(sizes.values()), pairs, records, trials, start, each * 1000, width / 1000, peak / 2**30)
 
 
 def one_table(folder: str, trials: int) -> None:
+    """Seconds of the start and of a trial, bytes of a row, and of the process at its largest."""
     import re
 
     challenge = Tabular(f"{folder}/data.csv", f"{folder}/domain.json")
-    game = carried(Game(MST(eps=1, delta=0.01), challenge, WhiteBox() if trials < 0 else Hybrid(), 0))
-    blocks = max(1, abs(trials) // game.mechanism.block)
+    game = carried(Game(MST(eps=1, delta=0.01), challenge, Hybrid(), 0))
+    blocks = max(1, trials // game.mechanism.block)
     start = timed(lambda: game.play(blocks))[1]
     used = timed(lambda: [game.play(block) for block in range(blocks)])[1]
     each = used / (blocks * game.mechanism.block)
+    width = game.play(0).rows[0].nbytes
     peak = 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
-    print(json.dumps([max(0.0, start - each * game.mechanism.block), each, peak]))
+    print(json.dumps([max(0.0, start - each * game.mechanism.block), each, width, peak]))
 
 
 def main() -> None:

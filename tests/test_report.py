@@ -31,6 +31,10 @@ from audit.report import curves, facts, figures, files, page, reconstruction, se
 RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850  # REFERENCE.md, eps 1, delta 0.01
 
 
+def page_of(result: Result) -> str:
+    return page.page(result, figures.audit_figures(result))
+
+
 def gaussian(mu: float, per_side: int, first: int, seed: int) -> Scores:
     bits = np.tile([False, True], per_side)
     index = np.arange(first, first + 2 * per_side)
@@ -232,7 +236,7 @@ def test_no_threshold_figure_where_nothing_was_chosen_on_data(result: Result) ->
     fold = dataclasses.replace(result.evidence.folds[0], selection=None)
     unchosen = dataclasses.replace(result, evidence=Evidence((fold,)))
     assert figures.threshold_figure(unchosen) is None
-    assert "figure-threshold" not in page.page(unchosen)
+    assert "figure-threshold" not in page_of(unchosen)
 
 
 @pytest.mark.parametrize("threshold", [math.inf, -math.inf])
@@ -242,7 +246,7 @@ def test_a_threshold_outside_the_scores_is_said(result: Result, threshold: float
     figure = figures.threshold_figure(odd)
     assert figure is not None
     assert "outside the scores" in " ".join(text.get_text() for text in figure.axes[0].texts)
-    page.page(odd)
+    page_of(odd)
 
 
 def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
@@ -253,7 +257,7 @@ def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
             for first in (0, 100)
         ]
         fold = Fold(np.array([], int), drawn[0], values[1], drawn[1])
-        page.page(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
+        page_of(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
 
 
 # --- why the published criterion collapses ----------------------------------------------------------------------------
@@ -420,7 +424,7 @@ class Page(HTMLParser):
 
 
 def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
-    read = Page(page.page(result))
+    read = Page(page_of(result))
     order = [
         "tight Little room",
         "What was audited",
@@ -438,7 +442,7 @@ def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
 
 
 def test_page_needs_no_network(result: Result) -> None:
-    html = page.page(result)
+    html = page_of(result)
     read = Page(html)
     for _, attrs in read.tags:
         for name in ("src", "href", "xlink:href", "action", "data"):
@@ -451,7 +455,7 @@ def test_page_needs_no_network(result: Result) -> None:
 
 
 def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> None:
-    read = Page(page.page(result))
+    read = Page(page_of(result))
     drawn = [attrs for tag, attrs in read.tags if tag == "svg"]
     assert len(drawn) == 2
     for attrs in drawn:
@@ -460,7 +464,7 @@ def test_page_has_alt_text_and_a_table_behind_each_figure(result: Result) -> Non
 
 
 def test_page_follows_light_and_dark(result: Result) -> None:
-    html = page.page(result)
+    html = page_of(result)
     assert "prefers-color-scheme: dark" in html
     body = html[html.index("</style>") :]
     assert not re.findall(r"#[0-9a-f]{6}\b", body)  # a fixed colour would stay when the scheme changes
@@ -481,7 +485,7 @@ def test_page_escapes_everything() -> None:
         stages=(Stage(evil, 1.0),),
         verdict=Verdict("loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)),
     )
-    for html in (page.page(result), page.sweep_page([result, fake()], evil, evil)):
+    for html in (page_of(result), page.sweep_page([result, fake()], evil, evil)):
         read = Page(html)
         scripts = re.findall(r"<script.*?</script>", html, flags=re.DOTALL | re.IGNORECASE)
         assert len(scripts) == sum(tag == "script" for tag, _ in read.tags) <= 3
@@ -500,7 +504,7 @@ def test_what_is_under_the_pointer_cannot_end_its_script(result: Result) -> None
 
 
 def test_the_same_result_is_the_same_page(result: Result) -> None:
-    assert page.page(result) == page.page(result)
+    assert page_of(result) == page_of(result)
 
 
 def test_a_result_with_little_known_is_shown(result: Result) -> None:
@@ -514,7 +518,7 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
         provenance={},
         bounds=result.bounds[:1],
     )
-    assert "undefined" in Page(page.page(bare)).text
+    assert "undefined" in Page(page_of(bare)).text
     assert "–" in printed(tables.table(bare))
     page.sweep_page([bare, result])
 
@@ -591,7 +595,7 @@ def test_each_bound_stands_beside_its_measured_error_rate(result: Result) -> Non
     told = dataclasses.replace(result, bounds=bounds)
     rows = facts.measured_rows(told)
     assert [row[-1] for row in rows] == ["10.3 %"] + ["–"] * (len(rows) - 1)
-    read = Page(page.page(told))
+    read = Page(page_of(told))
     assert read.text.count(said) == 1 and "joint_bayes, μ: " + said in read.text
 
 

@@ -175,7 +175,8 @@ def _accuracy_first(words: Sequence[str]) -> int:
     sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), LADDER, build_ladder)
     command = shlex.join(["python", "-m", "audit", "accuracy-first", *overrides, *flags])
     with LadderSession.open(plans, sweep, command) as session:
-        _hydra(lambda config: session.job(build_ladder(config, *_chosen())), [*flags, *overrides], LADDER)
+        jobs = iter(plans)
+        _hydra(lambda config: session.job(next(jobs)), [*flags, *overrides], LADDER)
     return session.status
 
 
@@ -234,7 +235,8 @@ def _compose_and_play(words: Sequence[str]) -> int:
     sweep, plans = check(overrides, many)
     command = shlex.join(["python", "-m", "audit", *overrides, *flags])
     with Session.open(plans, sweep, command) as session:
-        _hydra(lambda config: session.job(build(config, *_chosen())), [*flags, *overrides])
+        jobs = iter(plans)  # Hydra takes them in the same order
+        _hydra(lambda config: session.job(next(jobs)), [*flags, *overrides])
     return session.status
 
 
@@ -264,7 +266,7 @@ def check(
         assert isinstance(params, dict)
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
-        configs = [_compose(job, primary) for job in jobs]
+        configs = [base if job == fixed else _compose(job, primary) for job in jobs]
         told = ((c, dict(c.hydra.runtime.choices), list(c.hydra.overrides.task)) for c in configs)
         plans = [(make or build)(*each) for each in told]
     name = base.hydra.runtime.choices.get("sweep")
@@ -409,7 +411,7 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
     for name, path in found.items():
         if name != chosen:
             shelf = OmegaConf.merge(config, {"estimator": None}, {"estimator": OmegaConf.load(path)})
-            yield _instantiate("estimator", _resolve(shelf)["estimator"])
+            yield _instantiate("estimator", OmegaConf.to_container(shelf.estimator, resolve=True))
 
 
 def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str]) -> str:
@@ -457,13 +459,6 @@ def told_apart(overrides: Sequence[str]) -> list[str]:
     pairs = (override.lstrip("+").partition("=") for override in overrides if "=" in override)
     told = ((key, value) for key, _, value in pairs if key not in NAMED)
     return [f"{key}={value.rpartition('/')[2] or value}" for key, value in told]
-
-
-def _chosen() -> tuple[dict[str, str | None], list[str]]:
-    """Which option of each group this job has, and what was given for it."""
-    from hydra.core.hydra_config import HydraConfig
-
-    return dict(HydraConfig.get().runtime.choices), list(HydraConfig.get().overrides.task)
 
 
 # --- hydra ----------------------------------------------------------------------------------------------------------

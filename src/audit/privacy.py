@@ -13,6 +13,7 @@ References:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
@@ -44,6 +45,10 @@ class Notion(Protocol):
     @property
     def symbol(self) -> str:
         """What the parameter is called: ``μ``, ``ε`` or ``ρ``."""
+        ...
+
+    def __hash__(self) -> int:
+        """Equal notions are one key: what is slow to compute of a curve is kept."""
         ...
 
     def beta(self, alpha: ArrayLike, parameter: ArrayLike) -> Any:
@@ -663,6 +668,7 @@ def mu_hat(fpr: ArrayLike, fnr: ArrayLike) -> Any:
         return _out(np.where(a + b == 1, 0.0, -ndtri(a) - ndtri(b)))
 
 
+@functools.lru_cache(maxsize=1024)
 def guess_rate(notion: Notion, parameter: float) -> float:
     """1 − min (alpha + beta(alpha))/2: the best accuracy of a guess when both data sets are equally likely.
 

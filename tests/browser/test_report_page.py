@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_report import fake
+from test_report import fake, page_of
 
 from audit.report import page as written
 
@@ -24,7 +24,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     grid = [fake(eps=eps, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps in (0.5, 1.0)]
     pages = {
-        "audit": written.page(fake("mu_hat")),
+        "audit": page_of(fake("mu_hat")),
         "sweep": written.sweep_page(grid, "grid", "audit sweep=grid", "Together."),
     }
     for name, text in pages.items():

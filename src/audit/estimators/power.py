@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -120,15 +121,51 @@ def efficiency(attack: Scores, control: Scores, repetitions: int = 400) -> tuple
     Returns:
         The estimate and its lower 5 % limit, both in [0, 1]; (0, 0) where the control shows nothing.
     """
-    rng = np.random.default_rng(0)
     sides = [np.flatnonzero(attack.bits == bit)[:LARGEST] for bit in (False, True)]
+    if not all(map(len, sides)):
+        return 0.0, 0.0
+    areas = [Areas.of(*(scores.values[side] for side in sides)) for scores in (attack, control)]
 
-    def share(absent: Array, present: Array) -> float:
-        shown, there = (mu_of_area(scores.values[absent], scores.values[present]) for scores in (attack, control))
+    def share(*times: Array) -> float:
+        shown, there = (_mu(each.of_weighted(*times), math.prod(map(len, sides))) for each in areas)
         return min(1.0, shown / there) if there > 0 else 0.0
 
-    drawn = [share(*(rng.choice(side, len(side)) for side in sides)) for _ in range(repetitions)]
-    return share(*sides), float(np.quantile(drawn, 0.05))
+    rng = np.random.default_rng(0)
+    drawn = [
+        share(*(np.bincount(rng.integers(len(side), size=len(side)), minlength=len(side)) for side in sides))
+        for _ in range(repetitions)
+    ]
+    return share(*(np.ones(len(side)) for side in sides)), float(np.quantile(drawn, 0.05))
+
+
+@dataclasses.dataclass(frozen=True)
+class Areas:
+    """Areas under the ROC curve of the same scores, each counted more or less often, without sorting them again.
+
+    Args:
+        order: (n₀,) the absent scores' places from low to high.
+        below, up_to: (n₁,) how many absent scores are below each present one, and how many not above it.
+    """
+
+    order: Array
+    below: Array
+    up_to: Array
+
+    @staticmethod
+    def of(absent: Array, present: Array) -> Areas:
+        """Of these scores."""
+        order = np.argsort(absent)
+        below, up_to = (np.searchsorted(absent[order], present, side) for side in ("left", "right"))
+        return Areas(order, below, up_to)
+
+    def of_weighted(self, absent: Array, present: Array) -> float:
+        """The area where score i counts ``absent[i]`` or ``present[i]`` times, ties counting half.
+
+        >>> Areas.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).of_weighted(np.array([1, 1]), np.array([1, 1]))
+        0.875
+        """
+        summed = np.concatenate([[0], np.cumsum(absent[self.order])])
+        return float(present @ (summed[self.below] + summed[self.up_to])) / (2 * summed[-1] * present.sum())
 
 
 LARGEST = 5000
@@ -139,5 +176,8 @@ def mu_of_area(absent: Array, present: Array) -> float:
     """The μ ≥ 0 whose Gaussian shift has the AUC of these scores; kept finite by half a pair, 0 where a class is empty."""
     if not len(absent) or not len(present):
         return 0.0
-    shown = np.clip(area(absent, present), 0.5, 1 - 0.5 / (len(absent) * len(present)))
-    return math.sqrt(2) * float(ndtri(shown))
+    return _mu(area(absent, present), len(absent) * len(present))
+
+
+def _mu(shown: float, pairs: int) -> float:
+    return math.sqrt(2) * float(ndtri(min(max(shown, 0.5), 1 - 0.5 / pairs)))

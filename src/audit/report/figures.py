@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def audit_figures(result: Result) -> dict[str, Figure]:
+    """An audit's figures by their names, those that there are."""
+    found = {"tradeoff": tradeoff_figure(result), "threshold": threshold_figure(result)}
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
 def tradeoff_figure(result: Result) -> Figure:
     """What was measured over what is claimed: FNR against FPR, and the region that the judged claim forbids."""
     figure = new_figure(result.name, FRAME, 6.4)

@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.core import Result
 from audit.report.curves import tradeoff
-from audit.report.figures import bar_figure, eps_figure, threshold_figure, tradeoff_figure
+from audit.report.figures import audit_figures, bar_figure, eps_figure
 from audit.report.page import config_yaml, page, sweep_page
 from audit.report.tables import sweep_rows
 
@@ -29,9 +29,10 @@ def save(result: Result, folder: Path) -> Path:
     write_tradeoff(result, folder / "tradeoff.csv")
     write_scores(result, folder / "scores.parquet")
     (folder / "config.yaml").write_text(config_yaml(result), "utf-8")
-    write_png(tradeoff_figure(result), folder / "tradeoff.png")
-    write_png(threshold_figure(result), folder / "threshold.png")
-    (folder / "report.html").write_text(page(result), "utf-8")
+    drawn = audit_figures(result)
+    for name, figure in drawn.items():
+        write_png(figure, folder / f"{name}.png")
+    (folder / "report.html").write_text(page(result, drawn), "utf-8")
     return folder / "report.html"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from audit.core import Array, Bound, Result
 from audit.criteria import sweep
 from audit.report.curves import band, frontiers, tradeoff
 from audit.report.facts import facts, meaning, measured_rows, measured_words, slack
-from audit.report.figures import bar_figure, chooses_by_mu, eps_figure, threshold_figure, tradeoff_figure
+from audit.report.figures import bar_figure, chooses_by_mu, eps_figure
 from audit.report.sentences import distinct, number, percent, remarks
 from audit.report.style import COLOURS, PALETTE, Points, svg
 from audit.report.tables import sweep_rows
@@ -24,14 +25,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def page(result: Result) -> str:
-    """One HTML file that says everything: no network, light and dark, a phone and print."""
+def page(result: Result, figures: Mapping[str, Figure]) -> str:
+    """One HTML file that says everything: no network, light and dark, a phone and print.
+
+    Args:
+        result: of the audit.
+        figures: of the same, by name; they lose their titles, for the page has headings of its own.
+    """
     curves = curve_readings(result)
-    drawn = [_part(tradeoff_figure(result), "tradeoff", _tradeoff_alt(result), curve_points(result), curves)]
-    chosen = threshold_figure(result)
-    if chosen is not None:
+    drawn = [_part(figures["tradeoff"], "tradeoff", _tradeoff_alt(result), curve_points(result), curves)]
+    if "threshold" in figures:
         rates = _threshold_readings(result)
-        drawn.append(_part(chosen, "threshold", _threshold_alt(result), _threshold_points(result), rates))
+        drawn.append(_part(figures["threshold"], "threshold", _threshold_alt(result), _threshold_points(result), rates))
     return render(
         "audit",
         result=result,
@@ -125,7 +130,7 @@ class Readings:
 def _part(
     figure: Figure, name: str, alt: str, points: Points | None, readings: Readings | None = None
 ) -> dict[str, Any]:
-    figure.suptitle("")  # the page has headings of its own
+    figure.suptitle("")
     drawn = svg(figure, name, alt)
     hover = _hover(figure, readings) if readings else ""
     return {"name": name, "svg": drawn, "alt": alt, "points": points, "hover": hover}
@@ -226,8 +231,12 @@ def config_yaml(result: Result) -> str:
 
 def render(kind: str, **values: Any) -> str:
     """The page of that kind, with its values filled in."""
+    return str(_template().render(kind=kind, palette=PALETTE, **values))
+
+
+@functools.cache
+def _template() -> Any:
     import jinja2
 
-    template = Path(__file__).with_name("page.html").read_text("utf-8")
     world = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return world.from_string(template).render(kind=kind, palette=PALETTE, **values)
+    return world.from_string(Path(__file__).with_name("page.html").read_text("utf-8"))
