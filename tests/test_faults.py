@@ -7,11 +7,13 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import faults
@@ -76,14 +78,26 @@ def machines():
     from ray.cluster_utils import Cluster
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    made = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, "object_store_memory": STORE}
-    )
+    head = {
+        "num_cpus": 1,
+        "include_dashboard": False,
+        "object_store_memory": STORE,
+        "ray_client_server_port": free_port(),
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)  # Ray's own, of its client's server
+        made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
 
 
 STORE = 80 * 2**20
+
+
+def free_port():
+    with socket.socket() as asked:
+        asked.bind(("", 0))
+        return asked.getsockname()[1]
 
 
 @pytest.fixture
@@ -322,6 +336,14 @@ def test_the_command_stopped_under_ray_and_repeated(desk, calm, how):
     assert same(kept(desk), undisturbed())
     assert not list((desk / "tmp").iterdir()), "nor its folder"
     assert bounds(out) == calm
+
+
+def test_a_command_outside_the_cluster_plays_there_by_rays_client(desk, calm, machines):
+    head = machines.head_node
+    address = f"ray://{head.node_ip_address}:{head._ray_params.ray_client_server_port}"
+    out = finish(start(desk, "backend=ray", f"backend.address={address}"))
+    assert same(kept(desk), undisturbed()) and bounds(out) == calm
+    assert nodes(desk), "workers played, not the command"
 
 
 def test_two_sweeps_at_once_with_the_same_fresh_database_and_cache(desk):

@@ -121,6 +121,8 @@ def start_ray(address: str | None, workers: int | None) -> Any:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change that is not ours
+    if (address or "").startswith("ray://") and (Path.home() / ".ray/auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray's client shows its token only if told before the import
     import ray
 
     if ray.is_initialized():
