@@ -17,6 +17,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -189,31 +190,27 @@ def white() -> None:
 
 
 def sweep() -> None:
-    """Eight audits on the same trials, against one audit and what the attackers' own fits take."""
-    one = ["mechanism=mst", "attacker=likelihood_ratio", "backend=serial"]
+    """Eight audits on the same trials, against one audit and what the attackers' own fits took in the eight."""
+    print("| of the processor, seconds | one audit | attackers' fits | eight audits | share of their sum |\n"
+          "|---|---|---|---|---|")  # fmt: skip
     attackers = "likelihood_ratio,logistic,xgboost,gradient_boosting"
-    many = [f"attacker={attackers}", "criterion=advantage,mu_lower", "mechanism=mst", "backend=serial", "-m"]
-    with tempfile.TemporaryDirectory() as folder:
-        _, single, _ = command(folder, *one)
-    with tempfile.TemporaryDirectory() as folder:
-        _, eight, _ = command(folder, *many)
-        stages = [json.loads(p.read_text("utf-8")) for p in Path(folder).rglob("stages.json")]
-    fits = sum(stage.get("attack", 0.0) + stage.get("scores", 0.0) for stage in stages) or fits_of(8)
-    print(
-        "| processor seconds | one audit | attackers' fits | eight audits | share of their sum |\n|---|---|---|---|---|"
-    )
-    say("complete MST", single, fits, eight, eight / (single + fits))
+    for mechanism in ("mst", "aim"):
+        fixed = [f"mechanism={mechanism}", "backend=serial"]
+        with tempfile.TemporaryDirectory() as folder:
+            _, single, _ = command(folder, *fixed, "attacker=likelihood_ratio")
+        with tempfile.TemporaryDirectory() as folder:
+            _, eight, _ = command(folder, *fixed, f"attacker={attackers}", "criterion=advantage,mu_lower", "-m")
+            fits = fits_in(folder)
+        say(f"complete {mechanism.upper()}", single, fits, eight, eight / (single + fits))
 
 
-def fits_of(audits: int) -> float:
-    """Processor seconds of the fits of the sweep, on trials like its own."""
-    from audit import attackers
+def fits_in(folder: str) -> float:
+    """Seconds that the attackers of the audits logged there took to fit and to score."""
+    import pandas
 
-    game = carried(Game(MST(eps=1, delta=0.01), PAIR, Hybrid(), 0))
-    with tempfile.TemporaryDirectory() as folder:
-        rows = Played(game, Serial(), Path(folder)).trials(0, TRIALS)
-    made = (attackers.Logistic(), attackers.XGBoost(), attackers.GradientBoosting())
-    return audits // 4 * sum(timed(lambda make=make: make(rows[:4000])(rows[4000:]))[1] for make in made)
+    words = [sys.executable, "-m", "audit", "runs", "--csv"]
+    listed = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return float(pandas.read_csv(StringIO(listed))[["seconds.attack", "seconds.scores"]].to_numpy().sum())
 
 
 # --- Ray ----------------------------------------------------------------------------------------------------------------
