@@ -113,7 +113,7 @@ def test_aim(data):
 
 
 def test_aim_to_the_end():
-    assert close(aim_gaps(PAIR.data([True]), 30, 1000))
+    assert close(aim_gaps(PAIR.data([True]), 20, 1000))
     assert not close(aim_gaps(PAIR.data([True]), 4, 1000, shift=1e-6))
 
 
@@ -151,4 +151,4 @@ def test_mst(data, compress):
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_mst_to_the_end(compress):
-    assert close(mst_gaps(PAIR.data([True]), compress, 12, 1000))
+    assert close(mst_gaps(PAIR.data([True]), compress, 8, 1000))

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from mechanisms.test_against_mbi import mixed, one_by_one
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from audit.core import Domain
 from audit.mechanisms import large, marginals, trees
@@ -50,12 +51,17 @@ def loss(task, fitted):
 def test_equal_to_the_batched_program_step_by_step(cliques):
     task = problem(cliques)
     ours = trees.fit(task, cliques, 100)
-    assert gap(ours, marginals.fit(task, cliques, iterations=100)) < 1e-8
-    assert gap(ours, marginals.fit(task, cliques, iterations=99)) > 1e-6, "another step is seen"
+    theirs = marginals.fit(task, cliques, iterations=100)
+    assert gap(ours, theirs) < 1e-8
+    assert gap(trees.fit(task, cliques, 99), theirs) > 1e-6, "another step is seen"
     assert all(np.allclose(table.sum(axis=1), 40.0) for table in ours.values())
-    np.testing.assert_allclose(
-        loss(task, trees.fit(task, cliques)), loss(task, marginals.fit(task, cliques)), rtol=1e-5
-    )
+
+
+def test_all_steps_end_at_the_same_loss():
+    cliques = FORESTS["star"]
+    task = problem(cliques)
+    ours, theirs = trees.fit(task, cliques), marginals.fit(task, cliques)
+    np.testing.assert_allclose(loss(task, ours), loss(task, theirs), rtol=1e-5)
 
 
 def test_equal_to_mbi_run_one_by_one():
@@ -94,6 +100,24 @@ def test_a_trial_does_not_depend_on_the_others():
     whole, part = trees.fit(task, cliques, 50), trees.fit(task[2:3], cliques, 50)
     for clique in cliques:
         np.testing.assert_array_equal(whole[clique][2:3], part[clique])
+
+
+def test_sums_are_taken_by_one_thread_as_on_ray(monkeypatch):
+    """Else their last bits, and by them which steps are taken, would depend on who plays a block."""
+    seen, descend = [], trees.Tree.descend
+
+    def threads():
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    def spied(*given):
+        seen.append(threads())
+        return descend(*given)
+
+    monkeypatch.setattr(trees.Tree, "descend", spied)
+    with threadpool_limits(2, "blas"):
+        trees.fit(problem(FORESTS["chain"]), FORESTS["chain"], 3)
+        assert threads() == {2}
+    assert seen == [{1}] * 4
 
 
 def test_what_is_no_forest():

@@ -165,7 +165,8 @@ class Areas:
         0.875
         """
         summed = np.concatenate([[0], np.cumsum(absent[self.order])])
-        return float(present @ (summed[self.below] + summed[self.up_to])) / (2 * summed[-1] * present.sum())
+        above = present @ (summed[self.below] + summed[self.up_to])
+        return float(above / (2 * summed[-1] * present.sum()))
 
 
 LARGEST = 5000

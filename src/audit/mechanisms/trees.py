@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from audit.core import Array, Domain
 from audit.mechanisms.marginals import ITERATIONS, Clique, Problem
@@ -52,19 +53,25 @@ def fit(problem: Problem, cliques: Sequence[Clique], iterations: int = ITERATION
     Returns:
         clique → (n, cells) fitted marginals.
     """
-    domain, links = problem.domain, _links(cliques)
-    columns = tuple(dict.fromkeys(column for clique in cliques for column in clique))
-    found = {clique: np.empty((len(problem), domain.size(clique))) for clique in cliques}
-    for trial in range(len(problem)):
-        values = {column: Values.of(problem, column, trial) for column in columns}
-        tree = Tree.of(links, {column: len(values[column].first) for column in columns})
-        target, weight = _targets(problem, trial, tree, values)
-        total = float(problem.total[trial])
-        flat = tree.descend(target, weight, total, 2 / (float(problem.lipschitz[trial]) * total), iterations)
-        tables = tree.split(flat)
-        for clique, cells in found.items():
-            cells[trial] = _spread(tables, clique, values)
+    links = _links(cliques)
+    found = {clique: np.empty((len(problem), problem.domain.size(clique))) for clique in cliques}
+    with threadpool_limits(1, "blas"):  # else a sum's last bits depend on how many cores there are
+        for trial in range(len(problem)):
+            for clique, table in _fit(problem, trial, cliques, links, iterations).items():
+                found[clique][trial] = table
     return found
+
+
+def _fit(problem: Problem, trial: int, cliques: Sequence[Clique], links: tuple[Clique, ...], iterations: int) -> Fitted:
+    """Clique → (cells,) of one trial."""
+    columns = dict.fromkeys(column for clique in cliques for column in clique)
+    values = {column: Values.of(problem, column, trial) for column in columns}
+    tree = Tree.of(links, {column: len(values[column].first) for column in columns})
+    target, weight = _targets(problem, trial, tree, values)
+    total = float(problem.total[trial])
+    flat = tree.descend(target, weight, total, 2 / (float(problem.lipschitz[trial]) * total), iterations)
+    tables = tree.split(flat)
+    return {clique: _spread(tables, clique, values) for clique in cliques}
 
 
 # --- merged cells -----------------------------------------------------------------------------------------------------
@@ -193,7 +200,7 @@ class Tree:
         now, then = State.of(self), State.of(self)
         for table in now.tables.values():
             table[...] = total / table.size
-        with np.errstate(over="ignore", invalid="ignore"):  # a step that goes too far is not taken
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # a step that goes too far is not taken
             for _ in range(iterations):
                 slope = weight * (now.flat - target)
                 self._tilt(now, np.exp(-step * slope), total, then)
