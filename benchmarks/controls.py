@@ -64,13 +64,15 @@ def chance(accused: int, audits: int) -> float:
 def missed(root: Path, seeds: int) -> None:
     """Table of bugs that are missed, and of accusing bounds above the truth."""
     print("\n| bug | claim | truth | median found | missed | above the truth | of |\n|---|---|---|---|---|---|---|")
-    for path in sorted((cli.folder("conf") / "mechanism" / "broken").glob("*.yaml")):
-        (plan,) = plans([f"mechanism=broken/{path.stem}"], root)
+    for plan in plans(["sweep=controls"], root):
+        if plan.config["control"]["expected"] != "violation":
+            continue
         results = over_seeds(plan, seeds)
         found = sorted(result.verdict.accusing.lower for result in results)
         lost, truth = controls.gone_wrong(results)[0], float(controls.control_of(results[0])["truth"])
         above = sum(lower > truth for lower in found)
-        row = (path.stem, results[0].claims[0], sentences.number(truth, 3), f"{found[len(found) // 2]:.3f}")
+        name = plan.config["choices"]["mechanism"].rpartition("/")[2]
+        row = (name, results[0].claims[0], sentences.number(truth, 3), f"{found[len(found) // 2]:.3f}")
         print("|", " | ".join(map(str, (*row, len(lost), above, seeds))), "|", flush=True)
 
 

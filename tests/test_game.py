@@ -14,7 +14,7 @@ from toys import Counted, Toy
 from audit.canaries import tabular
 from audit.canaries.tabular import Tabular
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError, Columns
+from audit.core import AuditError, Columns, Odd
 from audit.features import WhiteBox
 from audit.game import Auto, Cache, Game, Played, Ray, Serial, carried, fingerprint, memory, sources
 from audit.mechanisms.composition import Composition
@@ -39,6 +39,25 @@ class Spoilt(Toy):
             values[3] = np.nan
             return Counted(values, self.mu)
         return dataclasses.replace(releases, values=releases.values[: trials - 1])
+
+
+@dataclasses.dataclass(frozen=True)
+class Strange(Toy):
+    """A toy that cannot tell which of some trials went wrong."""
+
+    places: range = range(1)
+
+    def release(self, data, trials, rng):
+        raise Odd(self.places, "it went wrong; mend it")
+
+
+@pytest.mark.parametrize(
+    ("places", "which"),
+    [(range(1, 2), "trial 2"), (range(1, 3), "one of the trials 2 and 4"), (range(4), "one of the trials 0, 2 … 6")],
+)
+def test_which_trials_may_have_gone_wrong_is_said(places, which):
+    with pytest.raises(AuditError, match=rf"Strange, {which} \(seed 0, block 0\): it went wrong"):
+        game(mechanism=Strange(places=places)).play(0)
 
 
 def test_a_block_is_half_absent_half_present_and_alternates():

@@ -102,8 +102,9 @@ class Game:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
         start, name = block * self.mechanism.block, type(self.mechanism).__name__
         which = f"trial {start + place}"
-        if last is not None and last != place:
-            which = f"one of the trials {start + place}, {start + place + 2} … {start + last}"
+        if last is not None and last > place:
+            others = f", {start + place + 2} … {start + last}" if last > place + 2 else f" and {start + last}"
+            which = f"one of the trials {start + place}{others}"
         return f"{name}, {which} (seed {self.seed}, block {block})"
 
 
