@@ -627,6 +627,20 @@ def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> Non
     np.testing.assert_array_equal(curve[["alpha", "beta"]].T, curves.tradeoff(result.evidence.folds[0].test))
 
 
+def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pandas
+
+    monkeypatch.setattr(files, "ROWS", 50)
+    files.write_tradeoff(result, tmp_path / "thin.csv")
+    thin, whole = pandas.read_csv(tmp_path / "thin.csv"), curves.tradeoff(result.evidence.folds[0].test)
+    assert len(thin) == 50 < len(whole[0])
+    places = np.searchsorted(whole[0] - whole[1], thin["alpha"] - thin["beta"])  # one rises and the other falls
+    np.testing.assert_array_equal(thin[["alpha", "beta"]].T, np.asarray(whole)[:, places])
+    assert places[0] == 0 and places[-1] == len(whole[0]) - 1 and np.ptp(np.diff(places)) <= 1
+
+
 def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -> None:
     other = Fold(np.array([], int), None, 0.1, gaussian(IMPLIED, 500, 50_000, 5))
     folds = dataclasses.replace(result, evidence=Evidence((*result.evidence.folds, other)))

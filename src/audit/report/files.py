@@ -53,13 +53,17 @@ def save_sweep(
     return folder / "report.html"
 
 
+ROWS = 100_000
+"""Most rows of ``tradeoff.csv`` a fold; all scores are in ``scores.parquet``."""
+
+
 def write_tradeoff(result: Result, path: Path) -> None:
-    """The empirical curve, one row a threshold: fold, alpha, beta."""
-    rows = [
-        (place, float(a), float(b))
-        for place, fold in enumerate(result.evidence.folds)
-        for a, b in zip(*tradeoff(fold.test), strict=True)
-    ]
+    """The empirical curve, one row a threshold: fold, alpha, beta; of more thresholds than `ROWS`, as many evenly."""
+    rows = []
+    for place, fold in enumerate(result.evidence.folds):
+        alpha, beta = tradeoff(fold.test)
+        kept = np.linspace(0, len(alpha) - 1, min(len(alpha), ROWS)).astype(int)
+        rows += [(place, a, b) for a, b in zip(alpha[kept].tolist(), beta[kept].tolist(), strict=True)]
     write_csv(path, ("fold", "alpha", "beta"), rows)
 
 
