@@ -9,9 +9,6 @@ that is the time that passes, with which it is compared. With --check nothing is
 from __future__ import annotations
 
 import csv
-import dataclasses
-import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from watched import Taken, command, peak
 
 from audit import attackers, cost
 from audit.canaries.worst_case import WorstCase
@@ -54,49 +52,10 @@ def processor(call) -> float:
     return time.process_time() - start
 
 
-RUN = """
-import json, re, resource, subprocess, sys, threading, time
-import psutil
-begun = time.perf_counter()
-run = subprocess.Popen([sys.executable, "-m", "audit", *sys.argv[1:]], stdout=subprocess.DEVNULL)
-peak = {"own": 0, "worker": 0}
-def watch():
-    us = psutil.Process(run.pid)
-    while run.poll() is None:
-        for process in [us, *us.children(recursive=True)]:
-            try:
-                name = "own" if process == us else "worker" if "ray::" in " ".join(process.cmdline()) else None
-                if name:
-                    peak[name] = max(peak[name], process.memory_info().rss)
-            except psutil.Error:
-                pass
-        time.sleep(0.02)
-watcher = threading.Thread(target=watch)
-watcher.start()
-assert run.wait() == 0
-passed = time.perf_counter() - begun
-watcher.join()
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([passed, used.ru_utime + used.ru_stime, peak["own"], peak["worker"]]))
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Taken:
-    """Seconds that passed and of the processor; bytes at the peak: of the auditing process, of its largest worker."""
-
-    passed: float
-    used: float
-    own: float
-    worker: float
-
-
-def command(words: list[str]) -> Taken:
-    """What a whole command takes in an empty folder; Ray's workers are not in its processor seconds."""
+def whole(words: list[str]) -> Taken:
+    """What a command takes in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-c", RUN, *words]
-        out = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return Taken(*json.loads(out))
+        return command(folder, words)
 
 
 Constants = tuple[float, float, float, float]
@@ -108,11 +67,6 @@ def alone(name: str) -> Constants:
     out = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
     fixed, each, once, width = map(float, out.split())
     return fixed, each, once, width
-
-
-def peak() -> float:
-    """Bytes of this program at its largest so far."""
-    return 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text("utf-8"))[1])
 
 
 MECHANISMS = {make.__name__: make for make in (Gaussian, Fixed, MST, AIM)}
@@ -172,7 +126,7 @@ def fit() -> None:
     found |= {f"attack {name}": alone(name) for name in LEARNERS}
     found |= {"attack LikelihoodRatio": (0.0, 0.0, 0.0, 0.0), "block": block()} | ray()
     count = 200_000
-    few, many = (command([*QUICK, f"trials={n}"]) for n in (1000, count))
+    few, many = (whole([*QUICK, f"trials={n}"]) for n in (1000, count))
     played = found["trials Gaussian WhiteBox"][1] * count + found["block"][1] * count / Gaussian(1, 0.01).block
     found["start"] = (few.used, 0.0, few.own, 0.0)
     found["bounds"] = (0.0, max(0.0, many.used - few.used - played) / (0.95 * count), 0.0, WORK)
@@ -186,7 +140,7 @@ def check() -> None:
     print("| command not fitted on | foretold | passed | ratio | GiB foretold | taken | a worker, foretold | taken |\n"
           "|---|---|---|---|---|---|---|---|")  # fmt: skip
     for name, (words, work) in UNSEEN.items():
-        told, took = cost.cost(work, cost.parts()), command(words)
+        told, took = cost.cost(work, cost.parts()), whole(words)
         print(
             f"| {name} | {told.seconds:.1f} s | {took.passed:.1f} s | {told.seconds / took.passed:.2f} |"
             + "".join(f" {x / 2**30:.2f} |" for x in (told.memory, took.own, told.worker, took.worker))

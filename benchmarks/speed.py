@@ -17,11 +17,12 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
+from watched import command, peak
 
+import audit
 from audit.attackers import LikelihoodRatio
 from audit.canaries.tabular import Tabular
 from audit.canaries.worst_case import WorstCase
@@ -124,40 +125,6 @@ def models(names: list[str], rival: Path | None, count: int) -> None:
 # --- whole commands -----------------------------------------------------------------------------------------------------
 
 
-RUN = """
-import json, os, resource, subprocess, sys, threading, time
-import psutil
-run = subprocess.Popen([sys.executable, "-m", "audit", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
-peak = 0
-def watch():
-    global peak
-    while run.poll() is None:
-        try:
-            us = psutil.Process(run.pid)
-            peak = max(peak, sum(p.memory_info().rss for p in [us, *us.children(recursive=True)]))
-        except psutil.Error:
-            pass
-        time.sleep(0.05)
-watcher = threading.Thread(target=watch)
-begun = time.perf_counter()
-watcher.start()
-out = run.communicate()[0]
-passed = time.perf_counter() - begun
-watcher.join()
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-assert run.returncode == 0, out
-print(json.dumps([passed, used.ru_utime + used.ru_stime, peak]))
-"""
-
-
-def command(folder: str | Path, *words: str) -> tuple[float, float, float]:
-    """Seconds that passed, processor seconds, peak bytes of all processes together (looked at 20 times a second)."""
-    run = [sys.executable, "-c", RUN, *words]
-    done = subprocess.run(run, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
-    passed, used, peak = json.loads(done.stdout)
-    return passed, used, peak
-
-
 def commands() -> None:
     print("| whole command, cold | seconds | of the processor | peak GiB |\n|---|---|---|---|")
     white = [
@@ -169,8 +136,8 @@ def commands() -> None:
     ]
     for words in (["mechanism=mst_fixed"], ["mechanism=mst"], ["mechanism=aim"], white):
         with tempfile.TemporaryDirectory() as folder:
-            passed, used, peak = command(folder, *words)
-        say("`audit " + " ".join(words) + "`", passed, used, peak / 2**30)
+            took = command(folder, words)
+        say("`audit " + " ".join(words) + "`", took.passed, took.used, took.together / 2**30)
 
 
 def white() -> None:
@@ -197,20 +164,12 @@ def sweep() -> None:
     for mechanism in ("mst", "aim"):
         fixed = [f"mechanism={mechanism}", "backend=serial"]
         with tempfile.TemporaryDirectory() as folder:
-            _, single, _ = command(folder, *fixed, "attacker=likelihood_ratio")
+            single = command(folder, [*fixed, "attacker=likelihood_ratio"]).used
         with tempfile.TemporaryDirectory() as folder:
-            _, eight, _ = command(folder, *fixed, f"attacker={attackers}", "criterion=advantage,mu_lower", "-m")
-            fits = fits_in(folder)
+            eight = command(folder, [*fixed, f"attacker={attackers}", "criterion=advantage,mu_lower", "-m"]).used
+            logged = audit.runs(Path(folder) / "mlruns")[["seconds.attack", "seconds.scores"]]
+        fits = float(logged.to_numpy().sum())
         say(f"complete {mechanism.upper()}", single, fits, eight, eight / (single + fits))
-
-
-def fits_in(folder: str) -> float:
-    """Seconds that the attackers of the audits logged there took to fit and to score."""
-    import pandas
-
-    words = [sys.executable, "-m", "audit", "runs", "--csv"]
-    listed = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, text=True, check=True).stdout
-    return float(pandas.read_csv(StringIO(listed))[["seconds.attack", "seconds.scores"]].to_numpy().sum())
 
 
 # --- Ray ----------------------------------------------------------------------------------------------------------------
@@ -260,15 +219,13 @@ def adult(folder: Path, trials: int) -> None:
             np.savetxt(Path(made, "data.csv"), part, "%d", ",", header=",".join(names), comments="")
             words = [sys.executable, __file__, "--one-table", made, str(trials)]
             done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-        start, each, width, peak = json.loads(done.stdout)
+        start, each, width, largest = json.loads(done.stdout)
         pairs = (sum(sizes.values()) ** 2 - sum(size**2 for size in sizes.values())) // 2
-        say(columns, sum(sizes.values()), pairs, records, trials, start, each * 1000, width / 1000, peak / 2**30)
+        say(columns, sum(sizes.values()), pairs, records, trials, start, each * 1000, width / 1000, largest / 2**30)
 
 
 def one_table(folder: str, trials: int) -> None:
     """Seconds of the start and of a trial, bytes of a row, and of the process at its largest."""
-    import re
-
     challenge = Tabular(f"{folder}/data.csv", f"{folder}/domain.json")
     game = carried(Game(MST(eps=1, delta=0.01), challenge, Hybrid(), 0))
     blocks = max(1, trials // game.mechanism.block)
@@ -276,8 +233,7 @@ def one_table(folder: str, trials: int) -> None:
     used = timed(lambda: [game.play(block) for block in range(blocks)])[1]
     each = used / (blocks * game.mechanism.block)
     width = game.play(0).rows[0].nbytes
-    peak = 1024 * int(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1])
-    print(json.dumps([max(0.0, start - each * game.mechanism.block), each, width, peak]))
+    print(json.dumps([max(0.0, start - each * game.mechanism.block), each, width, peak()]))
 
 
 def main() -> None:

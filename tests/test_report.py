@@ -35,6 +35,10 @@ def page_of(result: Result) -> str:
     return page.page(result, figures.audit_figures(result))
 
 
+def sweep_page_of(results: list[Result], *words: str) -> str:
+    return page.sweep_page(results, figures.sweep_figures(results), *words)
+
+
 def gaussian(mu: float, per_side: int, first: int, seed: int) -> Scores:
     bits = np.tile([False, True], per_side)
     index = np.arange(first, first + 2 * per_side)
@@ -485,7 +489,7 @@ def test_page_escapes_everything() -> None:
         stages=(Stage(evil, 1.0),),
         verdict=Verdict("loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)),
     )
-    for html in (page_of(result), page.sweep_page([result, fake()], evil, evil)):
+    for html in (page_of(result), sweep_page_of([result, fake()], evil, evil)):
         read = Page(html)
         scripts = re.findall(r"<script.*?</script>", html, flags=re.DOTALL | re.IGNORECASE)
         assert len(scripts) == sum(tag == "script" for tag, _ in read.tags) <= 3
@@ -520,7 +524,7 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
     )
     assert "undefined" in Page(page_of(bare)).text
     assert "–" in printed(tables.table(bare))
-    page.sweep_page([bare, result])
+    sweep_page_of([bare, result])
 
 
 # --- what a page says beside ------------------------------------------------------------------------------------------

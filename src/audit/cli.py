@@ -170,14 +170,7 @@ def _accuracy_first(words: Sequence[str]) -> int:
     if (PASSIVE | {"--help", "-h"}) & set(words):
         _hydra(lambda config: None, words, LADDER)
         return 0
-    flags = [word for word in words if word.startswith("-")]
-    overrides = [word for word in words if not word.startswith("-")]
-    sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), LADDER, build_ladder)
-    command = shlex.join(["python", "-m", "audit", "accuracy-first", *overrides, *flags])
-    with LadderSession.open(plans, sweep, command) as session:
-        jobs = iter(plans)
-        _hydra(lambda config: session.job(next(jobs)), [*flags, *overrides], LADDER)
-    return session.status
+    return _play(words, LadderSession, "accuracy-first", LADDER, build_ladder)
 
 
 def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
@@ -229,15 +222,21 @@ def _compose_and_play(words: Sequence[str]) -> int:
             print(*completions(os.environ.get("COMP_LINE", "")))
         _hydra(lambda config: None, words)
         return 0
+    return _play(words, Session)
+
+
+def _play(
+    words: Sequence[str], session: Any, named: str = "", primary: str = "config", make: Callable[..., Any] | None = None
+) -> int:
+    """Check every job, open a session of that class, and let Hydra go through the jobs: the exit status."""
     flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides
     overrides = [word for word in words if not word.startswith("-")]
-    many = bool({"-m", "--multirun"} & set(flags))
-    sweep, plans = check(overrides, many)
-    command = shlex.join(["python", "-m", "audit", *overrides, *flags])
-    with Session.open(plans, sweep, command) as session:
+    sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), primary, make)
+    command = shlex.join(["python", "-m", "audit", *filter(None, [named]), *overrides, *flags])
+    with session.open(plans, sweep, command) as opened:
         jobs = iter(plans)  # Hydra takes them in the same order
-        _hydra(lambda config: session.job(next(jobs)), [*flags, *overrides])
-    return session.status
+        _hydra(lambda config: opened.job(next(jobs)), [*flags, *overrides], primary)
+    return int(opened.status)
 
 
 def check(
@@ -411,7 +410,7 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
     for name, path in found.items():
         if name != chosen:
             shelf = OmegaConf.merge(config, {"estimator": None}, {"estimator": OmegaConf.load(path)})
-            yield _instantiate("estimator", OmegaConf.to_container(shelf.estimator, resolve=True))
+            yield _instantiate("estimator", _resolve(shelf.estimator))
 
 
 def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str]) -> str:

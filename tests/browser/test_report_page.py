@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_report import fake, page_of
+from test_report import fake, page_of, sweep_page_of
 
 from audit.report import page as written
 
@@ -25,7 +25,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     grid = [fake(eps=eps, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps in (0.5, 1.0)]
     pages = {
         "audit": page_of(fake("mu_hat")),
-        "sweep": written.sweep_page(grid, "grid", "audit sweep=grid", "Together."),
+        "sweep": sweep_page_of(grid, "grid", "audit sweep=grid", "Together."),
     }
     for name, text in pages.items():
         (folder / f"{name}.html").write_text(text, "utf-8")

@@ -82,9 +82,7 @@ def test_merged_cells_are_one_cell_and_are_spread_evenly(compress):
     merged = np.concatenate([share.ravel() for share in runs.first.merged.values()])
     assert (merged.max() > 1) == compress and merged.min() == 1
     for structure, where in runs.structures():
-        part = task[where]
-        chosen = [{c: field[c] for c in structure} for field in (part.noisy, part.weight)]
-        part = dataclasses.replace(part, noisy=chosen[0], weight=chosen[1])
+        part = task[where].only(structure)
         nodes = large.junction_tree(data.domain, marginals.maximal(structure)).nodes
         assert trees.is_forest(nodes)
         ours, theirs = (fit(part, nodes, iterations=100) for fit in (trees.fit, marginals.fit))

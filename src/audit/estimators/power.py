@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Counts, Scores, area
+from audit.core import Areas, Array, Counts, Scores, area
 from audit.privacy import Notion
 
 
@@ -135,38 +134,7 @@ def efficiency(attack: Scores, control: Scores, repetitions: int = 400) -> tuple
         share(*(np.bincount(rng.integers(len(side), size=len(side)), minlength=len(side)) for side in sides))
         for _ in range(repetitions)
     ]
-    return share(*(np.ones(len(side)) for side in sides)), float(np.quantile(drawn, 0.05))
-
-
-@dataclasses.dataclass(frozen=True)
-class Areas:
-    """Areas under the ROC curve of the same scores, each counted more or less often, without sorting them again.
-
-    Args:
-        order: (n₀,) the absent scores' places from low to high.
-        below, up_to: (n₁,) how many absent scores are below each present one, and how many not above it.
-    """
-
-    order: Array
-    below: Array
-    up_to: Array
-
-    @staticmethod
-    def of(absent: Array, present: Array) -> Areas:
-        """Of these scores."""
-        order = np.argsort(absent)
-        below, up_to = (np.searchsorted(absent[order], present, side) for side in ("left", "right"))
-        return Areas(order, below, up_to)
-
-    def of_weighted(self, absent: Array, present: Array) -> float:
-        """The area where score i counts ``absent[i]`` or ``present[i]`` times, ties counting half.
-
-        >>> Areas.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).of_weighted(np.array([1, 1]), np.array([1, 1]))
-        0.875
-        """
-        summed = np.concatenate([[0], np.cumsum(absent[self.order])])
-        above = present @ (summed[self.below] + summed[self.up_to])
-        return float(above / (2 * summed[-1] * present.sum()))
+    return share(*(np.ones(len(side), int) for side in sides)), float(np.quantile(drawn, 0.05))
 
 
 LARGEST = 5000

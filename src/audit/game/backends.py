@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import collections
 import logging
+import math
 import os
 import re
 import shutil
@@ -78,10 +79,10 @@ class Ray:
         try:
             while waiting or under_way:
                 room = self._room(ray)
-                while waiting and len(under_way) < 2 * max(1, room):
+                places = 2 * max(1, room)
+                while waiting and len(under_way) < places:
                     # Tasks become smaller towards the end, so that all workers finish at about the same time.
-                    fair = -(-len(waiting) // (2 * max(1, room)))
-                    batch = [waiting.popleft() for _ in range(min(size, fair))]
+                    batch = [waiting.popleft() for _ in range(min(size, math.ceil(len(waiting) / places)))]
                     under_way[task.remote(play, batch)] = batch
                 done, _ = ray.wait(list(under_way), num_returns=1, timeout=PATIENCE)
                 if not done:
@@ -284,7 +285,7 @@ class Auto:
         """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
         workers = self.workers or cores()
         alone = left * seconds[1]
-        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + -(-left // workers) * seconds[1]
+        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + math.ceil(left / workers) * seconds[1]
         chosen = "serial" if alone <= shared else "ray"
         log.info("backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)", chosen, alone, workers, shared)
         return Serial() if alone <= shared else Ray(workers=self.workers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,31 @@ Side = tuple[Columns, Array | None, Array | None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Game:
+class _Setting:
     """Everything that decides what a trial looks like; two equal games have equal trials."""
 
     mechanism: Mechanism
     challenge: Challenge
     features: Features
     seed: int
+
+
+@contextlib.contextmanager
+def _said_of(where: str) -> Iterator[None]:
+    """Whatever goes wrong is one line that says ``where``: a mechanism may be anybody's code."""
+    try:
+        yield
+    except AuditError:
+        raise
+    except (Exception, SystemExit) as error:
+        log.debug("%s", where, exc_info=True)
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise AuditError(f"{where}: {what}; mend the mechanism or the features") from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Game(_Setting):
+    """A block is so many runs of the mechanism on two neighbouring data sets."""
 
     @property
     def block(self) -> int:
@@ -72,18 +91,13 @@ class Game:
         )
 
     def _safely(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
-        """One side, with whatever goes wrong in it said of its trial: a mechanism may be anybody's code."""
+        """One side, with whatever goes wrong in it said of its trial."""
         try:
-            return self._side(block, bit, pair)
+            with _said_of(self._where(block, int(bit))):
+                return self._side(block, bit, pair)
         except Odd as odd:
             places = [2 * place + int(bit) for place in (odd.places[0], odd.places[-1])]
             raise AuditError(f"{self._where(block, *places)}: {odd}") from odd
-        except AuditError:
-            raise
-        except (Exception, SystemExit) as error:
-            log.debug("in block %d", block, exc_info=True)
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise AuditError(f"{self._where(block, int(bit))}: {what}; mend the mechanism or the features") from error
 
     def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         half = self.mechanism.block // 2
@@ -121,16 +135,11 @@ def _difference(absent: Sequence[str], present: Sequence[str]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class CanaryGame:
+class CanaryGame(_Setting):
     """One run of the mechanism is a block: m canaries, each in the data by a fair coin; a trial is one of them.
 
     Bits are drawn, not alternating, since a bound from one run rests on the coins alone.
     """
-
-    mechanism: Mechanism
-    challenge: Challenge
-    features: Features
-    seed: int
 
     @property
     def block(self) -> int:
@@ -145,14 +154,8 @@ class CanaryGame:
         """
         coins, rng = (np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, k))) for k in (2, 3))
         bits = coins.random(self.block) < 0.5
-        try:
+        with _said_of(self._where(block, 0)):
             columns = self._rows(bits, rng)
-        except AuditError:
-            raise
-        except (Exception, SystemExit) as error:  # a mechanism may be anybody's code
-            log.debug("in run %d", block, exc_info=True)
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            raise AuditError(f"{self._where(block, 0)}: {what}; mend the mechanism or the features") from error
         _check(columns, self.block, lambda row: self._where(block, row))
         index = np.arange(block * self.block, (block + 1) * self.block)
         return Trials(columns.names, np.asarray(columns.values), bits, index, np.full(self.block, block))

@@ -241,42 +241,87 @@ def _train(
     clip, summed = mechanism.clip, mechanism.clipped == "sum"
     draw = _draws(mechanism, n + m)
     theta = _start(shapes)
-    place = jnp.arange(m) * (len(theta) // max(m, 1))
+    gradients = DiracGradients(m, len(theta)) if dirac else Gradients(shapes, canaries, wanted)
     expected = mechanism.rate * (n + m)  # of the public sizes: the number that was drawn would leak
     key = jax.random.key(seed)
     stuck = jax.random.key(0)
 
-    def along(theta: Flat, direction: Flat) -> Any:
-        """(m,) inner products of the canaries' gradients, not clipped, with a direction."""
-        if dirac:
-            return DIRAC * direction[place]
-        return jax.jvp(lambda w: losses(w, shapes, canaries, wanted), (theta,), (direction,))[1]
-
-    def canary_sum(theta: Flat, weight: Any) -> Flat:
-        if dirac:
-            return jnp.zeros_like(theta).at[place].add(DIRAC * weight)
-        return gradient_sum(theta, shapes, canaries, wanted, weight)
-
     def step(theta: Flat, t: Any) -> tuple[Flat, tuple[Any, Any]]:
         drawn = draw(key, t)
-        norm = jnp.sqrt(jnp.full(m, DIRAC**2) if dirac else squares(theta, shapes, canaries, wanted))
+        norm = gradients.norm(theta)
         noise_key = stuck if mechanism.noise == "constant" else jax.random.fold_in(jax.random.fold_in(key, 1), t)
         noise = sigma * clip * jax.random.normal(noise_key, theta.shape)
         if summed:
             base = gradient_sum(theta, shapes, x, y, drawn[:n])
-            whole = base + canary_sum(theta, drawn[n:] * present)
+            whole = base + gradients.sum(theta, drawn[n:] * present)
             known, whole = (v * shrink(jnp.linalg.norm(v), clip) for v in (base, whole))
             rest = whole - known + noise
-            inner, square = _alone(base, known, rest, norm, functools.partial(along, theta), clip)
+            inner, square = _alone(base, known, rest, norm, functools.partial(gradients.along, theta), clip)
         else:
             weight = drawn[:n] * shrink(jnp.sqrt(squares(theta, shapes, x, y)), clip)
             known = gradient_sum(theta, shapes, x, y, weight)
-            rest = canary_sum(theta, drawn[n:] * present * shrink(norm, clip)) + noise
-            inner, square = shrink(norm, clip) * along(theta, rest), (shrink(norm, clip) * norm) ** 2
+            rest = gradients.sum(theta, drawn[n:] * present * shrink(norm, clip)) + noise
+            inner, square = shrink(norm, clip) * gradients.along(theta, rest), (shrink(norm, clip) * norm) ** 2
         return theta - mechanism.learning_rate / expected * (known + rest), (inner, square)
 
     theta, (inner, square) = jax.lax.scan(step, theta, jnp.arange(mechanism.steps))
     return inner, square, losses(theta, shapes, canaries, wanted)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradients:
+    """Gradients of m canaries that are examples, none of them clipped."""
+
+    shapes: tuple[tuple[int, int], ...]
+    inputs: Any
+    labels: Any
+
+    def norm(self, theta: Flat) -> Any:
+        """(m,) their lengths."""
+        import jax.numpy as jnp
+
+        return jnp.sqrt(squares(theta, self.shapes, self.inputs, self.labels))
+
+    def along(self, theta: Flat, direction: Flat) -> Any:
+        """(m,) their inner products with a direction."""
+        import jax
+
+        return jax.jvp(lambda w: losses(w, self.shapes, self.inputs, self.labels), (theta,), (direction,))[1]
+
+    def sum(self, theta: Flat, weight: Any) -> Flat:
+        """Their sum, each times its weight."""
+        return gradient_sum(theta, self.shapes, self.inputs, self.labels, weight)
+
+
+@dataclasses.dataclass(frozen=True)
+class DiracGradients:
+    """As `Gradients`, of ``count`` canaries whose gradients are a coordinate each, in a model of so many weights."""
+
+    count: int
+    size: int
+
+    @property
+    def place(self) -> Any:
+        """(m,) the coordinates."""
+        import jax.numpy as jnp
+
+        return jnp.arange(self.count) * (self.size // max(self.count, 1))
+
+    def norm(self, theta: Flat) -> Any:
+        """See `Gradients.norm`."""
+        import jax.numpy as jnp
+
+        return jnp.sqrt(jnp.full(self.count, DIRAC**2))
+
+    def along(self, theta: Flat, direction: Flat) -> Any:
+        """See `Gradients.along`."""
+        return DIRAC * direction[self.place]
+
+    def sum(self, theta: Flat, weight: Any) -> Flat:
+        """See `Gradients.sum`."""
+        import jax.numpy as jnp
+
+        return jnp.zeros_like(theta).at[self.place].add(DIRAC * weight)
 
 
 def _alone(

@@ -79,11 +79,7 @@ def solve(problem: Problem, structures: Sequence[tuple[Structure, Array]]) -> li
 
 def _solve(problem: Problem, structure: Structure) -> Fitted:
     nodes = junction_tree(problem.domain, marginals.maximal(structure)).nodes
-    measured = dataclasses.replace(
-        problem,
-        noisy={c: problem.noisy[c] for c in structure},
-        weight={c: problem.weight[c] for c in structure},
-    )
+    measured = problem.only(structure)
     if trees.is_forest(nodes):
         return trees.fit(measured, nodes)
     cells = sum(map(problem.domain.size, nodes))

@@ -93,6 +93,11 @@ class Problem:
         noisy, weight = ({c: array[where] for c, array in field.items()} for field in (self.noisy, self.weight))
         return Problem(self.domain, noisy, weight, self.total[where], self.lipschitz[where], merged)
 
+    def only(self, cliques: Sequence[Clique]) -> Problem:
+        """The problems of measurements of ``cliques`` alone."""
+        noisy, weight = ({c: field[c] for c in cliques} for field in (self.noisy, self.weight))
+        return dataclasses.replace(self, noisy=noisy, weight=weight)
+
 
 def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array:
     """(n,) precision-weighted mean of noisy row counts, at least 1: a trial's own estimate of its row count.

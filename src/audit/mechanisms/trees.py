@@ -108,8 +108,6 @@ def _targets(problem: Problem, trial: int, tree: Tree, values: Mapping[str, Valu
     flat = np.zeros((2, tree.size))
     tables = [tree.split(vector) for vector in flat]
     for clique, noisy in problem.noisy.items():
-        if not problem.weight[clique][trial].any():
-            continue
         order = tree.order(clique)
         at = np.ix_(*(values[column].first for column in order))
         share = _outer([values[column].share[values[column].first] for column in order])

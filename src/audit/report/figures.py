@@ -28,6 +28,12 @@ def audit_figures(result: Result) -> dict[str, Figure]:
     return {name: figure for name, figure in found.items() if figure is not None}
 
 
+def sweep_figures(results: Sequence[Result]) -> dict[str, Figure]:
+    """A sweep's figures by their names, those that there are."""
+    found = {"mu_emp": bar_figure(results), "mu_emp_against_eps": eps_figure(results)}
+    return {name: figure for name, figure in found.items() if figure is not None}
+
+
 def tradeoff_figure(result: Result) -> Figure:
     """What was measured over what is claimed: FNR against FPR, and the region that the judged claim forbids."""
     figure = new_figure(result.name, FRAME, 6.4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.core import Result
 from audit.report.curves import tradeoff
-from audit.report.figures import audit_figures, bar_figure, eps_figure
+from audit.report.figures import audit_figures, sweep_figures
 from audit.report.page import config_yaml, page, sweep_page
 from audit.report.tables import sweep_rows
 
@@ -30,8 +30,7 @@ def save(result: Result, folder: Path) -> Path:
     write_scores(result, folder / "scores.parquet")
     (folder / "config.yaml").write_text(config_yaml(result), "utf-8")
     drawn = audit_figures(result)
-    for name, figure in drawn.items():
-        write_png(figure, folder / f"{name}.png")
+    write_pngs(drawn, folder)
     (folder / "report.html").write_text(page(result, drawn), "utf-8")
     return folder / "report.html"
 
@@ -47,9 +46,9 @@ def save_sweep(
     folder.mkdir(parents=True, exist_ok=True)
     header, rows = sweep_rows(results)
     write_csv(folder / "sweep.csv", header, rows)
-    write_png(eps_figure(results), folder / "mu_emp_against_eps.png")
-    write_png(bar_figure(results), folder / "mu_emp.png")
-    (folder / "report.html").write_text(sweep_page(results, name, command, together), "utf-8")
+    drawn = sweep_figures(results)
+    write_pngs(drawn, folder)
+    (folder / "report.html").write_text(sweep_page(results, drawn, name, command, together), "utf-8")
     return folder / "report.html"
 
 
@@ -100,7 +99,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) 
         writer.writerows(rows)
 
 
-def write_png(figure: Figure | None, path: Path) -> None:
-    """A figure, where there is one."""
-    if figure is not None:
-        figure.savefig(path, dpi=160)
+def write_pngs(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Figures by their names."""
+    for name, figure in figures.items():
+        figure.savefig(folder / f"{name}.png", dpi=160)

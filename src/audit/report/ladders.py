@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from audit.core import LadderRun
-from audit.report.files import write_csv, write_png
+from audit.report.files import write_csv, write_pngs
 from audit.report.sentences import distinct, number
 from audit.report.style import FRAME, INK, new_axes, new_figure
 from audit.report.tables import plain_table
@@ -109,7 +109,7 @@ def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
 def save_ladder(run: LadderRun, folder: Path) -> Path:
     """Write an accuracy-first run's figure and steps into ``folder``; return the figure's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_png(ladder_figure(run), folder / "ladder.png")
+    write_pngs({"ladder": ladder_figure(run)}, folder)
     names = ("eps", "checked", "spent", "noisy", "passed", "test")
     write_csv(folder / "steps.csv", names, [[getattr(rung, name) for name in names] for rung in run.rungs])
     return folder / "ladder.png"

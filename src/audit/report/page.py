@@ -16,7 +16,7 @@ from audit.core import Array, Bound, Result
 from audit.criteria import sweep
 from audit.report.curves import band, frontiers, tradeoff
 from audit.report.facts import facts, meaning, measured_rows, measured_words, slack
-from audit.report.figures import bar_figure, chooses_by_mu, eps_figure
+from audit.report.figures import chooses_by_mu
 from audit.report.sentences import distinct, number, percent, remarks
 from audit.report.style import COLOURS, PALETTE, Points, svg
 from audit.report.tables import sweep_rows
@@ -52,16 +52,16 @@ def page(result: Result, figures: Mapping[str, Figure]) -> str:
     )
 
 
-def sweep_page(results: Sequence[Result], name: str = "sweep", command: str = "", together: str = "") -> str:
-    """The page of a sweep: a table and its figures."""
+def sweep_page(
+    results: Sequence[Result], figures: Mapping[str, Figure], name: str = "sweep", command: str = "", together: str = ""
+) -> str:
+    """The page of a sweep: a table and its figures, as in `page`."""
     header, rows = sweep_rows(results)
-    drawn = []
-    for figure, key, what in (
-        (bar_figure(results), "bars", "Bars of mu_emp, one an audit; the numbers are those of the table above."),
-        (eps_figure(results), "eps", "Lines of mu_emp against eps with implied and direct mu, as in the table above."),
-    ):
-        if figure is not None:
-            drawn.append(_part(figure, key, what, None))
+    told = (
+        ("mu_emp", "bars", "Bars of mu_emp, one an audit; the numbers are those of the table above."),
+        ("mu_emp_against_eps", "eps", "Lines of mu_emp against eps with implied and direct mu, as in the table above."),
+    )
+    drawn = [_part(figures[figure], key, what, None) for figure, key, what in told if figure in figures]
     return render(
         "sweep",
         name=name,
