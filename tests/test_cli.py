@@ -365,6 +365,17 @@ def test_a_mistake_in_a_users_own_conf_is_one_line_before_anything_is_played(own
     assert not (tmp_path / "mlruns").exists()
 
 
+def test_a_users_estimator_without_a_value_is_refused_although_another_is_chosen(run, tmp_path):
+    shelf = tmp_path / "conf" / "estimator"
+    shelf.mkdir(parents=True)
+    target = "audit.estimators.clopper_pearson.ClopperPearson"
+    (shelf / "own.yaml").write_text(f"# Lacks one.\n_target_: {target}\nsignificance: ???\n")
+    status, out, err = run("trials=400")
+    assert status == 2 and not out and err.count("\n") == 1
+    assert "estimator.significance has no value; give one" in err
+    assert not (tmp_path / "mlruns").exists()
+
+
 @pytest.mark.parametrize("word", ["", "--help"])
 def test_a_full_output_is_one_line(tmp_path, word):
     with open("/dev/full", "w") as full:
