@@ -17,7 +17,8 @@ from audit.criteria import Advantage
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun as Estimate
 from audit.estimators.one_run_betting import OneRunBetting
-from audit.experiment import Plan, accuse, audit
+from audit.experiment import Plan, audit
+from audit.judgement.bounds import test_claim as claim_test
 from audit.features import BlackBox, WhiteBox
 from audit.game import Cache, CanaryGame, Game, Played, Serial, fingerprint
 from audit.mechanisms.answers import Answers
@@ -180,10 +181,10 @@ class Fixed:
         return self.kept[first : first + count]
 
 
-def test_accuse_goes_to_one_run_where_counts_are_not_binomial(tmp_path):
+def test_the_claim_is_tested_by_one_run_bounds_where_counts_are_not_binomial(tmp_path):
     evidence = spend(OneRun(trials=50), Column(), game(), tmp_path)
-    assert accuse(ClopperPearson(0.01), evidence, PureDP()).estimator == "one_run"
-    assert accuse(ClopperPearson(0.01), evidence, GDP()).significance == 0.01
+    assert claim_test(ClopperPearson(0.01), evidence, PureDP()).estimator == "one_run"
+    assert claim_test(ClopperPearson(0.01), evidence, GDP()).significance == 0.01
 
 
 def test_an_estimator_for_independent_trials_names_the_cure(tmp_path):

@@ -19,6 +19,7 @@ from typing import Any
 
 from audit import interrupted, usage
 from audit.core import AuditError
+from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
 GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
@@ -330,6 +331,7 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     from omegaconf import OmegaConf
 
     from audit import experiment
+    from audit.judgement.bounds import in_order
 
     plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
     resolved = _resolve(plain)
@@ -343,11 +345,11 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=experiment.in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
+        estimators=in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
-        seed=_seed(resolved["seed"]),
+        seed=fresh_seed(_seed(resolved["seed"]), _look(resolved["look"])),
         root=Path(resolved["root"]),
         provenance={"command": command(overrides)},
     )
@@ -373,6 +375,12 @@ def _written(config: Any) -> dict[str, Any]:
 def _seed(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise AuditError(f"seed={value}: must be a whole number, 0 or more")
+    return value
+
+
+def _look(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_LOOKS:
+        raise AuditError(f"look={value}: must be a whole number from 1 to {MOST_LOOKS}")
     return value
 
 
@@ -489,6 +497,11 @@ def _register() -> None:
             ConfigStore.instance().store(
                 group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
             )
+
+    # What a look may spend of an error probability; see docs/error-budget.md.
+    OmegaConf.register_new_resolver(
+        "share_of_error", lambda total, look: total * share_of_error(_look(look)), replace=True
+    )
 
     class OwnConf(SearchPathPlugin):  # type: ignore[misc]
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
