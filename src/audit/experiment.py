@@ -362,12 +362,11 @@ def power(plan: Plan, target: float, absent: int, present: int, control: tuple[f
         control: the attack's efficiency and its lower limit, which goes into the formulas; None for a perfect attack.
     """
     sure = control[1] if control else 1.0
-    significance = plan.accusing.significance
     return Power(
         expected=plan.estimators[0].expected(GDP(), target, absent, present),
         efficiency=control,
-        detectable=detectable(target, significance, absent, present, sure),
-        needed=trials_needed(target, significance, efficiency=sure),
+        detectable=detectable(plan.accusing, GDP(), target, absent, present, sure),
+        needed=trials_needed(plan.accusing, GDP(), target, efficiency=sure),
     )
 
 
