@@ -32,11 +32,11 @@ def test_the_standard_error_of_mu_hat_is_that_of_repeated_audits():
 
 @pytest.mark.parametrize("estimate", [JointBayes(), Curve()])
 def test_the_standard_error_of_a_bound_is_that_of_repeated_audits(estimate):
-    """60 audits: the sd of their bounds is known to 9 %, the mean of 60 jackknife errors to 2 %: 5 sd are 50 %."""
-    found = [evidence(1.0, trials=4000, seed=seed) for seed in range(60)]
+    """40 audits: the sd of their bounds is known to 11 %, the mean of 10 jackknife errors to 6 %: 5 sd are 63 %."""
+    found = [evidence(1.0, trials=2000, seed=seed) for seed in range(40)]
     spread = np.std([estimate(each, GDP()).lower for each in found])
-    stated = np.mean([error_of_bound(estimate, each) for each in found])
-    assert stated == pytest.approx(spread, rel=0.5)
+    stated = np.mean([error_of_bound(estimate, each) for each in found[:10]])
+    assert stated == pytest.approx(spread, rel=0.65)
 
 
 def test_strength_is_in_the_claims_own_parameter():
@@ -48,13 +48,13 @@ def test_strength_is_in_the_claims_own_parameter():
 
 
 def test_the_upper_limit_is_too_low_in_no_more_than_five_per_cent():
-    """1,000 tables at the midpoint of μ = 1, 500 a side: 50 expected below the truth; 90 or more has a chance of 6e-8."""
+    """400 tables at the midpoint of μ = 1, 500 a side: 20 expected below the truth; 46 or more has a chance of 3e-7."""
     rng, rate = np.random.default_rng(1), float(ndtr(-0.5))
     low = 0
-    for fp, fn in rng.binomial(500, rate, (1000, 2)):
+    for fp, fn in rng.binomial(500, rate, (400, 2)):
         counts = Counts(int(fp), 500 - int(fp), int(fn), 500 - int(fn))
         low += strength_of(table(counts), CLAIM).upper < 1.0
-    assert low < 90
+    assert low < 46
 
 
 def table(counts):

@@ -54,7 +54,9 @@ def diagnose(trials: Trials, constant: bool) -> Diagnosis:
         return Diagnosis(None, None, None, _has_fractions(rows))
     varying = [place for place in range(rows.shape[1]) if np.ptp(rows[:, place]) > 0]
     first = functools.partial(_first_column, seen.columns, rows, bits, varying)
-    return Diagnosis(None, first(_atom_differs), first(_is_two_sided), _has_fractions(rows))
+    atoms = first(_atom_differs)
+    # An atom moves distances too: it is the more exact thing to say.
+    return Diagnosis(None, atoms, None if atoms else first(_is_two_sided), _has_fractions(rows))
 
 
 def _first_column(names: tuple[str, ...], rows: Array, bits: Array, places: list[int], differs: object) -> str | None:

@@ -72,7 +72,7 @@ def standard_error(parameter: Callable[[float, float], float], counts: Counts) -
 
     >>> from audit.privacy import mu_hat
     >>> round(standard_error(mu_hat, Counts(949, 1051, 743, 1257)), 4)
-    0.0401
+    0.04
     """
     moved = []
     rates = [(counts.fp, counts.tn), (counts.fn, counts.tp)]
