@@ -18,9 +18,9 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun as Estimate
 from audit.estimators.one_run_betting import OneRunBetting
 from audit.experiment import Plan, audit
-from audit.judgement.bounds import test_claim as claim_test
 from audit.features import BlackBox, WhiteBox
 from audit.game import Cache, CanaryGame, Game, Played, Serial, fingerprint
+from audit.judgement.bounds import test_claim as claim_test
 from audit.mechanisms.answers import Answers
 from audit.privacy import GDP, PureDP
 from audit.protocols import Holdout, OneRun, middle
