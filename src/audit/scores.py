@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.core import Array, AuditError, Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
-from audit.criteria import ClaimLower
+from audit.criteria import ByNotion
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.privacy import GDP, Notion
 
@@ -117,5 +117,5 @@ def _split(scores: Scores, notion: Notion, share: float, seed: int) -> Fold:
             )
         chosen[side[:count]] = True
     selection = _at(scores, chosen)
-    threshold = ClaimLower()(selection, Claim(notion, 0.0))
+    threshold = ByNotion()(selection, Claim(notion, 0.0))
     return Fold(np.array([], int), selection, threshold, _at(scores, ~chosen))
