@@ -468,7 +468,7 @@ def test_expand_is_hydras_own_product():
 @pytest.mark.parametrize(
     ("words", "used", "quantiles"),
     [
-        (["mechanism=laplace", "canary=pair", "canary.absent=[0]", "canary.present=[1]"], "claim_lower", 1000),
+        (["mechanism=laplace"], "claim_lower", 1000),
         (["mechanism=gaussian"], "advantage", 200),
         (["mechanism=gaussian", "criterion=mu_lower"], "mu_lower", 200),
         (["mechanism=gaussian", "criterion.quantiles=50"], "advantage", 50),
