@@ -15,7 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from audit import interrupted, usage
 from audit.core import AuditError
@@ -337,6 +337,7 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     resolved = _resolve(plain)
     written = _written(plain)
     parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
+    parts["criterion"], resolved, choices = _criterion_of(parts, resolved, choices)
     return experiment.Plan(
         name=_name(resolved, choices, overrides),
         config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
@@ -353,6 +354,22 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         root=Path(resolved["root"]),
         provenance={"command": command(overrides)},
     )
+
+
+def _criterion_of(
+    parts: dict[str, Any], resolved: dict[str, Any], choices: dict[str, str | None]
+) -> tuple[Any, dict[str, Any], dict[str, str | None]]:
+    """The criterion that the claim takes where none was chosen, and what is logged: its own name and options."""
+    from audit.criteria import ByNotion
+
+    chosen, claims = parts["criterion"], getattr(parts["mechanism"], "claims", ())
+    if not isinstance(chosen, ByNotion) or not claims:
+        return chosen, resolved, choices
+    used = chosen.criterion(claims[0].notion)
+    name = f"{type(used).__module__}.{type(used).__qualname__}"
+    option = re.sub(r"(?<!^)(?=[A-Z])", "_", type(used).__name__).lower()  # ClaimLower is claim_lower.yaml
+    logged = {**resolved, "criterion": {"_target_": name, **dataclasses.asdict(cast(Any, used))}}
+    return used, logged, {**choices, "criterion": option}
 
 
 def _resolve(config: Any) -> dict[str, Any]:

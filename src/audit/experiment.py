@@ -269,7 +269,8 @@ def notes(plan: Plan) -> tuple[str, ...]:
         recorded = plan.mechanism.recorded()
         left = len(recorded) - Stored(recorded, plan.seed).limit
         used = (
-            "The canary and the features had no say: the rows were played elsewhere, and are taken to be independent."
+            "The canary and the features had no say: the rows were played elsewhere. Independence is assumed: every error"
+            " rate holds if each row is a run of its own."
         )
         return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
     if isinstance(plan.mechanism, Noted):
