@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import ndtri
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
-from audit.estimators.half_counts import frontier, kappa, likelihood_bound
+from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
 from audit.estimators.sizes import Points, Size
@@ -190,11 +190,39 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
         found = sized(least)
         worst, points = found.everywhere(claim)
         if worst <= significance:
-            return _expanded(found)
+            return _expanded(_whole(found, claim, level, significance))
         if least >= most:
             break
         few = few.joined(points)
     return Region(np.zeros(0, int), absent, present)
+
+
+def _whole(size: Size, claim: float, level: float, significance: float) -> Size:
+    """A region of few trials without half a tie: {T ≥ c} for the T of a table, so that it is where the bound is above.
+
+    Its corners are the tables that might have the least T. Where the region of that T, ties and all, is too large, those
+    of its corners go. With many trials one table more or less is nothing.
+    """
+    absent, present = size.sides
+    if max(absent.n, present.n) > FEW:
+        return size
+    for _ in range(absent.n * present.n):
+        corner = np.flatnonzero(size.largest > np.append(size.largest[1:], -1))
+        if not len(corner):
+            return size
+        tables = corner.astype(float), size.largest[corner].astype(float)
+        bounds = likelihood_bounds(*tables, absent.n, present.n, size.notion, level)
+        tied = Size(size.notion, size.sides, _at_least(size.notion, float(bounds.min()), size.sides, level))
+        if tied.everywhere(claim)[0] <= significance * (1 - size.slack):
+            return tied
+        fewer = size.largest.copy()
+        fewer[corner[bounds <= bounds.min() * (1 + 1e-7)]] -= 1
+        size = Size(size.notion, size.sides, fewer)
+    return size
+
+
+FEW = 300
+"""Trials of a class up to which a region is exactly that of its bound."""
 
 
 def _chance(sized: Callable[[float], Size], few: Points, claim: float, parameter: float) -> float:

@@ -32,33 +32,39 @@ def kappa(significance: float) -> float:
 def likelihood_bound(fp: float, fn: float, absent: int, present: int, notion: Notion, level: float) -> float:
     """T(fp, fn): the least parameter whose curve comes within ``level`` of the half-counts; 0 where that of 0 does.
 
-    It is the least parameter on the arc (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, b) = κ above the table. That arc is concave
-    and every curve convex, so parameter ≤ c is an interval of the arc and a zoom on the least of a grid finds the minimum.
-
     >>> from audit.privacy import GDP
     >>> round(likelihood_bound(949, 743, 2000, 2000, GDP(), kappa(0.1)), 4)
     0.3382
     """
-    x, y = (fp + 0.5) / (absent + 1), (fn + 0.5) / (present + 1)
-    if x + y >= 1:
-        return 0.0
+    return float(likelihood_bounds(np.array([fp]), np.array([fn]), absent, present, notion, level)[0])
+
+
+def likelihood_bounds(fp: Array, fn: Array, absent: int, present: int, notion: Notion, level: float) -> Array:
+    """(k,) T of tables (k,).
+
+    T is the least parameter on the arc (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, b) = κ above the table. That arc is concave
+    and every curve convex, so parameter ≤ c is an interval of the arc and a zoom on the least of a grid finds the minimum.
+    """
+    x, y = ((fp + 0.5) / (absent + 1))[:, None], ((fn + 0.5) / (present + 1))[:, None]
     # A share t = sin² of κ is spent on the absent side: the arc is then close to an ellipse in its angle.
-    low, high, least = 0.0, math.pi / 2, math.inf
+    low, high = np.zeros(len(x)), np.full(len(x), math.pi / 2)
+    least = np.where(x[:, 0] + y[:, 0] < 1, math.inf, 0.0)
     for _ in range(9):
-        angle = np.linspace(low, high, 33)
+        angle = np.linspace(low, high, 33, axis=1)
         fpr = farther(x, level * np.sin(angle) ** 2 / (absent + 1))
         fnr = farther(y, level * np.cos(angle) ** 2 / (present + 1))
         found = np.asarray(notion.parameter(fpr, fnr))
-        at = int(np.argmin(found))
-        least = min(least, float(found[at]))
-        low, high = angle[max(at - 1, 0)], angle[min(at + 1, 32)]
+        at = np.argmin(found, axis=1)
+        least = np.minimum(least, found.min(axis=1))
+        rows = np.arange(len(x))
+        low, high = angle[rows, np.maximum(at - 1, 0)], angle[rows, np.minimum(at + 1, 32)]
     return least
 
 
-def farther(rate: float, distance: Array) -> Array:
+def farther(rate: Array, distance: Array) -> Array:
     """The p ≥ ``rate`` with kl(rate, p) = ``distance``, by Newton on √kl, which is nearly straight in arcsin √p."""
     root = np.sqrt(2 * distance)
-    start = math.asin(math.sqrt(rate))
+    start = np.arcsin(np.sqrt(rate))
     theta = np.minimum(start + root / 2, math.pi / 2 - 1e-9)
     for _ in range(30):
         p = np.sin(theta) ** 2
