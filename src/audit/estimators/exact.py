@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import ndtri
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
-from audit.estimators.half_counts import frontier, kappa, likelihood_bound
+from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
 from audit.estimators.sizes import Points, Size
@@ -92,19 +92,11 @@ def _lower(notion: Notion, fp: int, fn: int, absent: int, present: int, signific
 
 
 def _at_least(notion: Notion, parameter: float, sides: tuple[Levels, Levels], level: float) -> Array:
-    """(k,) the region {T ≥ parameter} in places of levels.
-
-    Two tables whose T is the same number, mirror images say, must be in each other's regions, or the two together could
-    exceed the level. So all tables within TIES of the frontier are in, which is more than the frontier's own error.
-    """
+    """(k,) the region {T ≥ parameter} in places of levels."""
     absent, present = sides
     furthest = frontier(notion, parameter, absent.n, present.n, level, absent.top)
-    largest = np.searchsorted(present.top, furthest + TIES * (present.n + 1), side="right") - 1
+    largest = np.searchsorted(present.top, furthest, side="right") - 1
     return np.minimum.accumulate(largest)
-
-
-TIES = 5e-6
-"""Of the present trials: splines put the frontier of zCDP up to 4e-6 wrong, those of other notions 1e-7."""
 
 
 def _invert(size: Size, start: float, significance: float) -> float:
@@ -113,14 +105,16 @@ def _invert(size: Size, start: float, significance: float) -> float:
     The size is a maximum over points of the curve. It is solved for on the few points where it was largest, then all
     points are looked at; where one is above, it joins the few. So the last look at all points proves the answer.
     """
-    target = significance * (1 - SLACK)
-    last = start
-    worst, few = size.everywhere(last)
+    target = significance * (1 - size.slack)
+    few, last = size.roughly(start), start
     for _ in range(30):
         at = functools.partial(size.at, few)
         last = _root(at, last, target)
-        worst, points = size.everywhere(last) if last > 0 else (0.0, few)
-        if worst <= significance and (last <= 0 or worst > 0.999 * target or worst >= at(last) * 0.999 > 0.99 * target):
+        if last <= 0:
+            return 0.0
+        worst, points = size.everywhere(last)
+        # below the target only where `_root` was not allowed to go on
+        if 0.999 * target <= worst <= significance:
             return last
         few = few.joined(points)
     return last if worst <= significance else 0.0
@@ -162,7 +156,7 @@ Sample = tuple[float, float]
 def _narrowed(rising: Callable[[float], float], low: Sample, high: Sample) -> tuple[float, float]:
     """A bracket of a root, narrowed to 1e-7 of itself or to where its lower end is the root (Illinois)."""
     side = 0
-    while high[0] - low[0] > 1e-7 * high[0] and low[1] < -1e-7:
+    while high[0] - low[0] > 1e-7 * high[0] and low[1] < -2e-6:
         share = min(max(-low[1] / (high[1] - low[1]), 0.02), 0.98)
         middle = low[0] + (high[0] - low[0]) * share
         value = rising(middle)
@@ -175,16 +169,6 @@ def _narrowed(rising: Callable[[float], float], low: Sample, high: Sample) -> tu
     return low[0], high[0]
 
 
-SLACK = 2e-5
-"""Of the significance, kept for what lies between neighbouring points of the curve, and for tails that are left out.
-
-Along the curve the probability of a region is its indicator averaged by a law of one standard deviation in both
-directions: waves of a length of one standard deviation are damped by e^(−2π²) = 3e-9, of two by 0.7 %. Points are half
-a standard deviation apart and eight times closer around each high maximum, where a parabola of curvature 7 (z² + …) over
-1/32 of a standard deviation leaves less than 2e-5 of the maximum out.
-"""
-
-
 @functools.lru_cache(maxsize=256)
 def _region(notion: Notion, claim: float, absent: int, present: int, significance: float) -> Region:
     """{T ≥ c}, c the least at which the size at the claim is ≤ ``significance``: found as `_invert` finds its root."""
@@ -192,23 +176,53 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
     most = likelihood_bound(0, 0, absent, present, notion, level) if absent and present else 0.0
     if not 0 <= claim < most:
         return Region(np.zeros(0, int), absent, present)
-    sides, target = (Levels.of(absent), Levels.of(present)), significance * (1 - SLACK)
+    sides = Levels.of(absent), Levels.of(present)
 
     def sized(parameter: float) -> Size:
         return Size(notion, sides, _at_least(notion, parameter, sides, level))
 
     least = min(max(claim, 1e-3 * most), most)
-    worst, few = sized(least).everywhere(claim)
+    start = sized(least)
+    few = start.roughly(claim)
+    target = significance * (1 - start.slack)
     for _ in range(30):
         least = _least(functools.partial(_chance, sized, few, claim), least, most, target)
         found = sized(least)
         worst, points = found.everywhere(claim)
         if worst <= significance:
-            return _expanded(found)
+            return _expanded(_whole(found, claim, level, significance))
         if least >= most:
             break
         few = few.joined(points)
     return Region(np.zeros(0, int), absent, present)
+
+
+def _whole(size: Size, claim: float, level: float, significance: float) -> Size:
+    """A region of few trials without half a tie: {T ≥ c} for the T of a table, so that it is where the bound is above.
+
+    Its corners are the tables that might have the least T. Where the region of that T, ties and all, is too large, those
+    of its corners go. With many trials one table more or less is nothing.
+    """
+    absent, present = size.sides
+    if max(absent.n, present.n) > FEW:
+        return size
+    for _ in range(absent.n * present.n):
+        corner = np.flatnonzero(size.largest > np.append(size.largest[1:], -1))
+        if not len(corner):
+            return size
+        tables = corner.astype(float), size.largest[corner].astype(float)
+        bounds = likelihood_bounds(*tables, absent.n, present.n, size.notion, level)
+        tied = Size(size.notion, size.sides, _at_least(size.notion, float(bounds.min()), size.sides, level))
+        if tied.everywhere(claim)[0] <= significance * (1 - size.slack):
+            return tied
+        fewer = size.largest.copy()
+        fewer[corner[bounds <= bounds.min() * (1 + 1e-7)]] -= 1
+        size = Size(size.notion, size.sides, fewer)
+    return size
+
+
+FEW = 300
+"""Trials of a class up to which a region is exactly that of its bound."""
 
 
 def _chance(sized: Callable[[float], Size], few: Points, claim: float, parameter: float) -> float:
