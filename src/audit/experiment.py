@@ -165,6 +165,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     with clock.stage("bounds"):
         bounds, refused = bound_all(plan.estimators, evidence, claims)
         implied, direct = references(claims)
+        direct = None if evidence.one_run else direct  # it is the μ of a pair
         target = target_mu(claims[0], implied)
         counts = evidence.counts
         could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
@@ -190,7 +191,9 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     )
 
 
-ONE_RUN_POWER = "The power is that of as many independent trials; canaries that share one run find less."
+ONE_RUN_POWER = (
+    "No power is stated: the formulas are for independent trials, and canaries that share one run find less."
+)
 
 
 def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
