@@ -124,11 +124,11 @@ def best_first(fold):
 def test_reports_are_read_in_the_order_of_play():
     """Nothing from elsewhere has reports, so they are never sorted; if they were, true ones would be accused."""
     notion, bound, ours, twin = Brownian().claims[0].notion, ExPost(significance=0.01), 0, 0
-    for seed in range(RUNS):
+    for seed in range(12):
         fold = reports(seed)
         ours += bound(Evidence((fold,)), notion).lower > 0
         twin += bound(Evidence((best_first(fold),)), notion).lower > 0
-    assert ours <= MOST and twin >= RUNS // 2
+    assert ours <= 4 and twin >= 6  # P(more than 4 of 12 are wrong at 1 % each) = 8e-8
 
 
 def test_coins_of_one_run_must_not_come_sorted():
