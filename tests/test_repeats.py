@@ -19,7 +19,7 @@ LAWS = {
     "single precision": lambda rng, b, n: rng.normal(b, size=n).astype(np.float32).astype(float),
     "half precision": lambda rng, b, n: rng.normal(b, size=n).astype(np.float16).astype(float),
     "clipped at full precision": lambda rng, b, n: np.clip(rng.normal(b, size=n), -1 / 3, np.pi / 3),
-    "a Laplace ratio": lambda rng, b, n: (lambda x: np.e / 2 * (abs(x) - abs(x - 1)))(b + rng.laplace(size=n)),
+    "a Laplace ratio": lambda rng, b, n: np.e / 2 * np.clip(2 * (b + rng.laplace(size=n)) - 1, -1, 1),
     "heavy tailed": lambda rng, b, n: rng.zipf(1.3, n) % 10**9 * np.sqrt(2),
     "as many atoms as runs": lambda rng, b, n: rng.integers(0, n, n) * np.pi,
     "infinite": lambda rng, b, n: np.where(rng.random(n) < 0.5, np.inf, rng.normal(b, size=n)),

@@ -168,6 +168,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict = judge(findings)
         step = next_step(situation(plan, findings, verdict, diagnosis))
         implied, direct = references(claims)
+        direct = None if evidence.one_run else direct  # it is the μ of a pair
         errors = standard_errors(plan.estimators[0], evidence)
         power = power_after(plan, evidence, efficiency)
     counts = evidence.counts
@@ -188,10 +189,15 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
-        notes=said_before,
+        notes=(*said_before, ONE_RUN_POWER) if evidence.one_run else said_before,
         exact=exact,
         next_step=step,
     )
+
+
+ONE_RUN_POWER = (
+    "No power is stated: the sums are those of independent trials, and canaries that share one run find less."
+)
 
 
 def gather(

@@ -34,9 +34,10 @@ def bound(
 
     The scores may be those of any attack that saw none of the runs that they belong to. Each must come from a run of its
     own: **independence is assumed**, and nothing but copies (`audit.repeats`) is looked for. Their order is of no account:
-    each side is shuffled before a bound that reads one score after another sees it. A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side
-    chooses it, by the criterion ``by_notion``, and the bound is read off the others alone: that is what the choice
-    costs.
+    each side is shuffled before a bound that reads one score after another sees it.
+
+    A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side chooses it, by
+    the criterion ``by_notion``, and the bound is read off the others alone: that is what the choice costs.
 
     Args:
         in_scores: (n,) of runs with the record, high where the attack believes in it; infinities allowed.
@@ -53,8 +54,8 @@ def bound(
         The bound, with the sort of promise that the estimator makes.
 
     Raises:
-        AuditError: scores that are empty or NaN, or copies, a share that leaves a side empty, an estimator that cannot read such
-            evidence.
+        AuditError: scores that are empty, NaN or copies, a share that leaves a side empty, an estimator that cannot read
+            such evidence.
 
     >>> from audit.privacy import PureDP
     >>> rng = np.random.default_rng(0)

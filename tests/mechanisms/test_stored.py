@@ -118,7 +118,9 @@ def test_more_than_there_are_is_refused_politely():
 def test_rows_that_are_copies_are_refused_unless_they_are_allowed(table, tmp_path):
     path = tmp_path / "twice.csv"
     pd.concat([table, table]).to_csv(path, index=False)
-    with pytest.raises(AuditError, match=r"300 of 600 rows of .*twice\.csv are exact repeats .*mechanism\.repeats=true"):
+    with pytest.raises(
+        AuditError, match=r"300 of 600 rows of .*twice\.csv are exact repeats .*mechanism\.repeats=true"
+    ):
         File(path=str(path), claim=GaussianDP(mu=1))
     assert len(File(path=str(path), claim=GaussianDP(mu=1), repeats=True).recorded()) == 600
     # A column that was rounded repeats itself, and a bit all the more.

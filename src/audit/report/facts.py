@@ -27,21 +27,38 @@ from audit.report.sentences import bound_rows, claim_words, number, percent, per
 
 def facts(result: Result) -> list[tuple[str, str]]:
     """What was audited and what was measured, in words."""
-    counts = result.evidence.counts
+    counts, of = result.evidence.counts, tested(result)
     return [
         ("audited", result.challenge),
         ("claims", ", ".join(claim_words(result))),
-        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent trials called present)"),
-        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present trials called absent)"),
-        ("mu_hat", f"{number(result.mu_hat)} ± {number(result.errors[0])}  (estimate and standard error)"),
-        ("mu_emp", f"{number(result.bounds[0].lower)} ± {number(result.errors[1])}  ({bound_words(result.bounds[0])})"),
-        ("implied mu", number(result.mu_implied)),
-        ("direct mu", number(result.mu_direct)),
+        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called present)"),
+        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called absent)"),
+        *_mu_facts(result),
         *_exact_facts(result),
-        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
+        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many {of})"),
         ("attack efficiency", _efficiency_words(result)),
-        ("power", power_words(result.power, result.efficiency)),
+        *([] if result.evidence.one_run else [("power", power_words(result.power, result.efficiency))]),
         *_control_facts(result),
+    ]
+
+
+def tested(result: Result) -> str:
+    """What is guessed about: trials, or the canaries of one run."""
+    return "canaries" if result.evidence.one_run else "trials"
+
+
+def _mu_facts(result: Result) -> list[tuple[str, str]]:
+    """The point estimate and the reference lines; canaries of one run are no pair, and have no direct mu."""
+    hat, implied = number(result.mu_hat), ("implied mu", number(result.mu_implied))
+    if result.evidence.one_run:
+        told = f"{hat}  (of all guesses together: the canaries share one run, so its error is not known)"
+        return [("mu_hat", told), *([] if result.mu_implied is None else [implied])]
+    shown = result.bounds[0]
+    return [
+        ("mu_hat", f"{hat} ± {number(result.errors[0])}  (estimate and standard error)"),
+        ("mu_emp", f"{number(shown.lower)} ± {number(result.errors[1])}  ({bound_words(shown)})"),
+        implied,
+        ("direct mu", number(result.mu_direct)),
     ]
 
 
@@ -149,7 +166,10 @@ def slack(result: Result) -> list[tuple[str, str]]:
         return []
     lost = number(result.mu_implied - result.power.expected)
     return [
-        ("slack", f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these trials)")
+        (
+            "slack",
+            f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these {tested(result)})",
+        )
     ]
 
 
