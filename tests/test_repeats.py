@@ -22,6 +22,7 @@ LAWS = {
     "a Laplace ratio": lambda rng, b, n: np.e / 2 * np.clip(2 * (b + rng.laplace(size=n)) - 1, -1, 1),
     "heavy tailed": lambda rng, b, n: rng.zipf(1.3, n) % 10**9 * np.sqrt(2),
     "as many atoms as runs": lambda rng, b, n: rng.integers(0, n, n) * np.pi,
+    "a grid of short decimals": lambda rng, b, n: np.arange(n) % max(n // 2, 1) / 1000 + b,
     "infinite": lambda rng, b, n: np.where(rng.random(n) < 0.5, np.inf, rng.normal(b, size=n)),
     "regression stumps": lambda rng, b, n: sum(
         (rng.normal(b * 0.1, size=n)[:, None] > np.linspace(-2, 2, 40)) @ np.random.default_rng(j).normal(size=40)

@@ -22,7 +22,7 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
 
     - *Alike*: under any law, discrete or not, a value that shows up at all shows up k times with probability at most
       `most_alike`. So not too many different rows occur the same number of times k ≥ 2, as they do where everything was
-      written twice, or five times.
+      written twice, or five times. Rows of short decimals are left out: they may stand for a grid.
     - *Copies*: of numbers that fill their double precision, most occur once, and those that occur again do so on their
       own side only, in the midst of numbers of both sides. A law that repeats such numbers (a classifier's scores, say)
       repeats them on both sides there: with probability `BOTH` at least. An atom or two is too few to be seen.
@@ -42,7 +42,8 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
     whole = table.view([("", table.dtype)] * table.shape[1]).ravel()
     first, place, times = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)[1:]
     place = place.ravel()
-    if not (_alike(times, bits) or _copies(table[first], times, np.bincount(place, bits), bits)):
+    long = longer(table[first], ROUNDED).any(axis=1)
+    if not (_alike(times[long], bits) or _copies(table[first], times, np.bincount(place, bits), bits)):
         return None
     return f"{len(table) - len(first):,} of {len(table):,} {what} are exact repeats of others"
 
@@ -121,16 +122,30 @@ def _amid_both(values: Array, times: Array, present: Array) -> Array:
     return found
 
 
+ROUNDED = 7
+"""Significant digits up to which a number may have been rounded, or counted."""
+
+
+def longer(values: Array, digits: int) -> Array:
+    """Whether numbers have more significant digits than these.
+
+    >>> longer(np.array([0.1, 1200.0, 0.123456789, -1 / 3, np.inf, 0.0]), 7).tolist()
+    [False, False, True, True, False, False]
+    """
+    finite = np.isfinite(values) & (values != 0)
+    x = np.where(finite, values, 1.0)
+    unit = 10.0 ** (np.floor(np.log10(np.abs(x))) - digits + 1)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        short = np.abs(np.round(x / unit) * unit - x) <= 1e-15 * np.abs(x)
+    return np.asarray(finite & ~short)
+
+
 def fills(values: Array) -> Array:
     """Whether numbers have all digits that a double can have: not those of a shorter decimal or of single precision.
 
     >>> fills(np.array([0.1, 3.0, 1 / 3, np.float32(1 / 3), -0.123456, np.pi, np.inf])).tolist()
     [False, False, True, False, False, True, False]
     """
-    finite = np.isfinite(values) & (values != 0)
-    x = np.where(finite, values, 1.0)
-    unit = 10.0 ** (np.floor(np.log10(np.abs(x))) - FILLED + 1)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        short = np.abs(np.round(x / unit) * unit - x) <= 1e-15 * np.abs(x)
-        single = x.astype(np.float32).astype(float) == x
-    return np.asarray(finite & ~short & ~single)
+    with np.errstate(over="ignore", under="ignore"):
+        single = np.asarray(values, np.float32).astype(float) == values
+    return longer(values, FILLED) & ~single
