@@ -54,7 +54,9 @@ SHOWS_NOTHING = {"classic10"}  # no number of counted runs that anyone has shows
 
 def words_of(name: str, target: str, module: str, seed: int, root: str) -> list[str]:
     case = CASES[name]
-    claim = [f"eps={KEEPS_LESS[target]:g}" if word.startswith("eps=") and target in KEEPS_LESS else word for word in case.claim]
+    claim = list(case.claim)
+    if target in KEEPS_LESS:
+        claim[claim.index("eps=1")] = f"eps={KEEPS_LESS[target]:g}"
     pair = [f"canary.{side}={json.dumps(data).replace(' ', '')}" for side, data in
             (("absent", case.absent), ("present", case.present))]  # fmt: skip
     return ["mechanism=callable", f"mechanism.target={module}:{target}", *claim, "canary=pair", *pair,

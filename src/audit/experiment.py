@@ -239,7 +239,7 @@ def situation(plan: Plan, findings: Findings, verdict: Verdict, diagnosis: Diagn
         counts=findings.counts,
         efficiency=findings.efficiency,
         diagnosis=diagnosis,
-        test=plan.accusing,
+        significance=plan.accusing.significance,
         trials=plan.protocol.asked,
         tested=plan.protocol.tested,
         look=int(plan.config.get("look", 1)),

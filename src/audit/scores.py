@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from audit.core import Array, AuditError, Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
 from audit.criteria import ByNotion
-from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.exact import Exact
 from audit.privacy import GDP, Notion
 from audit.repeats import copied
 
-DEFAULT = ClopperPearson
+DEFAULT = Exact
 """The estimator where none is given: finite-sample, for every notion."""
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from audit.core import Bound, Claim, Counts, Efficiency, NextStep, Strength, Trials, Verdict
-from audit.estimators.clopper_pearson import ClopperPearson
 from audit.judgement.diagnosis import Diagnosis, diagnose
 from audit.judgement.hints import Situation, changed, next_step, trials_for_delta
 from audit.privacy import GDP, ApproximateDP, PureDP
@@ -25,7 +24,7 @@ def situation(word="loose", strength=BELOW, claim=None, **changed_parts):
         "counts": Counts(600, 1400, 700, 1300),
         "efficiency": None,
         "diagnosis": NOTHING,
-        "test": ClopperPearson(significance=0.008),
+        "significance": 0.008,
         "trials": 10_000,
         "tested": 4000,
         "look": 1,

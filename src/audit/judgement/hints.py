@@ -12,9 +12,8 @@ import math
 import shlex
 from collections.abc import Callable, Mapping
 
-from audit.core import Claim, Counts, Efficiency, Estimator, NextStep, Verdict
-from audit.estimators.power import trials_needed
-from audit.judgement.bounds import with_significance
+from audit.core import Claim, Counts, Efficiency, NextStep, Verdict
+from audit.estimators.power import trials_foretold
 from audit.judgement.diagnosis import Diagnosis
 from audit.judgement.strength import TIGHT
 from audit.privacy import ApproximateDP, PureDP
@@ -41,7 +40,7 @@ class Situation:
         counts: of the test.
         efficiency: beside the exact likelihood ratio; None where that is not known.
         diagnosis: of the rows.
-        test: the recipe that tests the claim.
+        significance: of the test of the claim.
         trials: of the whole audit; ``tested`` of them were tested.
         look: number of this look.
         command: that played this audit; "" where it came from Python.
@@ -55,7 +54,7 @@ class Situation:
     counts: Counts
     efficiency: Efficiency | None
     diagnosis: Diagnosis
-    test: Estimator
+    significance: float
     trials: int
     tested: int
     look: int
@@ -94,7 +93,7 @@ def changed(command: str, step: NextStep) -> str:
     return shlex.join([*kept, *(f"{key}={value}" for key, value in step.changes)])
 
 
-# --- the hints, in the order in which they are tried -----------------------------------------------------------------------
+# --- the hints, in the order in which they are tried --------------------------------------------
 
 
 def _threshold_for_claim(at: Situation) -> NextStep | None:
@@ -117,7 +116,7 @@ def _more_trials(at: Situation) -> NextStep | None:
     if needed > min(MOST_TRIALS, AFFORDABLE * at.trials):
         return None
     return NextStep(
-        f"The estimate is above the claim, which is chance or a leak: {needed:,} trials tell.",
+        f"The estimate is above the claim, which is chance or a leak: about {needed:,} trials tell.",
         (("trials", str(needed)),),
     )
 
@@ -125,9 +124,10 @@ def _more_trials(at: Situation) -> NextStep | None:
 def _needed(at: Situation, ratio: float) -> float:
     """Trials in all that detect ``ratio`` times the claim with probability 0.8 at the next look; ∞ where none do."""
     spent, coming = share_of_error(at.look), share_of_error(at.look + 1)
-    test = with_significance(at.test, at.test.significance * coming / spent)
+    significance = at.significance * coming / spent
     # The operating point of a claim on rare events: as many errors of the rarer kind as were seen.
-    a_side = trials_needed(test, at.claim.notion, at.claim.parameter, ratio, point=_operating_point(at))
+    claimed = at.claim.parameter
+    a_side = trials_foretold(significance, at.claim.notion, claimed, ratio * claimed, _operating_point(at))
     if not a_side < MOST_TRIALS:
         return math.inf
     total = 2 * a_side * at.trials / max(at.tested, 1)
@@ -189,7 +189,7 @@ def _enough_trials(at: Situation) -> NextStep | None:
     needed = _needed(at, 1.25)
     if needed > MOST_TRIALS:
         return None
-    return NextStep(f"Too few trials: {needed:,} detect 1.25 times the claim 4 times in 5.", (("trials", str(needed)),))
+    return NextStep(f"Too few trials: about {needed:,} detect 1.25 times the claim with 80 % probability.", (("trials", str(needed)),))
 
 
 def _another_pair(at: Situation) -> NextStep | None:
