@@ -642,6 +642,10 @@ class Estimator(Protocol):
         """Error probability of its bounds."""
         ...
 
+    def __hash__(self) -> int:
+        """Of its options: what is computed of a recipe is computed once."""
+        ...
+
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound that a perfect attack is expected to reach where ``parameter`` is the truth, ≥ 0."""
         ...

@@ -204,7 +204,7 @@ def trials_needed(
     shown = ratio * claim * efficiency
     if not 0 < claim < shown < math.inf:
         return math.inf
-    n = trials_foretold(accuser.significance, notion, claim, shown, point)
+    n: float = trials_foretold(accuser.significance, notion, claim, shown, point)
     if not n <= MANY:
         return n if n <= MOST else math.inf
     middle = midpoint(notion, shown)

@@ -117,7 +117,7 @@ def _without(fold: Fold, place: int, groups: int) -> Fold:
 def part_of(scores: Scores, where: Array) -> Scores:
     """The scores at a mask or array of places."""
     arrays: dict[str, Any] = {field.name: getattr(scores, field.name) for field in dataclasses.fields(scores)}
-    kept = {name: None if value is None else value[where] for name, value in arrays.items()}
+    kept: dict[str, Any] = {name: None if value is None else value[where] for name, value in arrays.items()}
     return Scores(**kept)
 
 
