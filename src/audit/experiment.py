@@ -39,6 +39,7 @@ from audit.core import (
     relation,
 )
 from audit.estimators.betting import Betting
+from audit.estimators.power import Tests
 from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
 from audit.judgement.bounds import bound_all, measured, suspicion, test_claim, with_significance
 from audit.judgement.diagnosis import Diagnosis, diagnose
@@ -253,7 +254,10 @@ def power_after(plan: Plan, evidence: Evidence, efficiency: Efficiency | None) -
     counts = evidence.counts
     absent, present = counts.fp + counts.tn, counts.fn + counts.tp
     share = 1.0 if efficiency is None else efficiency.threshold_low
-    return power_of(plan.mechanism.claims, plan.estimators[0], testing(plan), absent, present, share)
+    test = testing(plan)
+    if not isinstance(test, Tests):  # its power takes a simulation, which `audit plan` makes once
+        test = None
+    return power_of(plan.mechanism.claims, plan.estimators[0], test, absent, present, share)
 
 
 def standard_errors(shown: Estimator, evidence: Evidence) -> tuple[float, float]:

@@ -51,6 +51,15 @@ class Betting:
         lower = self._lower(stream(evidence.folds), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
 
+    def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
+        """Whether the wealth against this one parameter ever reaches 1/significance.
+
+        Raises:
+            Refused: as the bound.
+        """
+        logs = log_wealth(stream(evidence.folds), notion, np.array([claim]), LOOKS)
+        return bool(np.max(logs, initial=0.0) >= -math.log(self.significance))
+
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on expected counts at FPR = FNR, in a random order; half as many pairs chose the stake.
 

@@ -94,7 +94,7 @@ def _efficiency_words(result: Result) -> str:
 def power_words(power: Power, efficiency: Efficiency | None) -> str:
     """What would be detected, and what it takes."""
     if power.detectable is None or power.needed is None:
-        return "not computed for this kind of audit"
+        return "not computed for this kind of audit; audit plan says what a perfect attack would detect"
     attack = "a perfect attack" if efficiency is None else "this attack"
     if math.isinf(power.detectable):
         return f"none: with these trials {attack} detects no violation, however large"
