@@ -201,7 +201,8 @@ def trials_needed(
     """Test trials a side with which ``ratio``·claim is shown to exceed it with probability 0.8; ∞ if none suffice.
 
     It begins with `trials_foretold` and goes on with n·((z_α + z_.2)/(z_α + Φ⁻¹(power)))² until the power is 0.8 to 0.8 +
-    TOLERANCE. Beyond MANY trials the first is the answer: there it is right to 1 %, since counts are nearly normal.
+    TOLERANCE. Beyond MANY trials the first is the answer: there it is right to 1 %, since counts are nearly normal. What
+    a perfect attack needs is worked out once a claim; a weaker one needs more in the ratio of what is foretold for both.
 
     Args:
         accuser, notion, claim, efficiency, point: see `detectable`.
@@ -213,6 +214,10 @@ def trials_needed(
     n: float = trials_foretold(accuser.significance, notion, claim, shown, point)
     if not n <= MANY:
         return n if n <= MOST else math.inf
+    if efficiency < 1:
+        perfect = trials_needed(accuser, notion, claim, ratio, point=point)
+        foretold = trials_foretold(accuser.significance, notion, claim, ratio * claim, point)
+        return float(math.ceil(perfect * n / foretold))
     middle = midpoint(notion, shown)
     rates = point(shown) if point else (middle, middle)
     z = -float(ndtri(accuser.significance))
