@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from scipy.special import ndtri
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
+from audit.estimators.folds import lower_of_folds
 from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
+from audit.estimators.roots import first_below, last_below
 from audit.estimators.sizes import Points, Size
 from audit.privacy import STRICT, Notion
 
@@ -43,14 +44,18 @@ class Exact:
     name: ClassVar[str] = "exact"
 
     def __call__(self, evidence: Evidence, notion: Notion) -> Bound:
-        """A finite-sample bound.
+        """A finite-sample bound: of folds that follow each other by `audit.estimators.folds`, which adds them up.
 
         Raises:
-            Refused: when the counts are not binomial.
+            Refused: for evidence that was stopped, repeated runs, and folds whose trials fitted each other.
         """
-        if not evidence.independent:
-            raise Refused("the exact bound needs counts of independent trials under one attack")
-        return Bound(self.name, notion, self.lower(evidence.counts, notion), self.significance, "finite-sample")
+        if len(evidence.folds) > 1:
+            lower = lower_of_folds(evidence, notion, self.significance)
+        elif evidence.independent:
+            lower = self.lower(evidence.counts, notion)
+        else:
+            raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+        return Bound(self.name, notion, lower, self.significance, "finite-sample")
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are rounded up.
@@ -109,64 +114,15 @@ def _invert(size: Size, start: float, significance: float) -> float:
     few, last = size.roughly(start), start
     for _ in range(30):
         at = functools.partial(size.at, few)
-        last = _root(at, last, target)
+        last = last_below(at, last, target)
         if last <= 0:
             return 0.0
         worst, points = size.everywhere(last)
-        # below the target only where `_root` was not allowed to go on
+        # below the target only where `last_below` was not allowed to go on
         if 0.999 * target <= worst <= significance:
             return last
         few = few.joined(points)
     return last if worst <= significance else 0.0
-
-
-def _root(at: Callable[[float], float], start: float, target: float) -> float:
-    """Where a probability that rises with the parameter is ``target``, from below.
-
-    It looks no farther than three times as high as ``start``; 0 where the probability is above ``target`` all the way down.
-    """
-
-    def excess(parameter: float) -> float:
-        return _quantile(at(parameter)) - _quantile(target)
-
-    low = high = (start, excess(start))
-    step = 0.02 * start
-    while low[1] > 0:
-        high, parameter = low, low[0] - step
-        if parameter < 1e-9:
-            return 0.0
-        low, step = (parameter, excess(parameter)), 3 * step
-    while high[1] <= 0:
-        low, parameter = high, high[0] + step
-        if parameter > 3 * start:
-            return low[0]
-        high, step = (parameter, excess(parameter)), 3 * step
-    return _narrowed(excess, low, high)[0]
-
-
-def _quantile(probability: float) -> float:
-    """Φ⁻¹, finite: probabilities of regions are nearly straight on this scale."""
-    return float(ndtri(min(max(probability, 1e-300), 1 - 1e-16)))
-
-
-Sample = tuple[float, float]
-"""An argument and the value of a rising function there."""
-
-
-def _narrowed(rising: Callable[[float], float], low: Sample, high: Sample) -> tuple[float, float]:
-    """A bracket of a root, narrowed to 1e-7 of itself or to where its lower end is the root (Illinois)."""
-    side = 0
-    while high[0] - low[0] > 1e-7 * high[0] and low[1] < -2e-6:
-        share = min(max(-low[1] / (high[1] - low[1]), 0.02), 0.98)
-        middle = low[0] + (high[0] - low[0]) * share
-        value = rising(middle)
-        if value <= 0:
-            low, high = (middle, value), (high[0], high[1] / 2 if side == -1 else high[1])
-            side = -1
-        else:
-            low, high = (low[0], low[1] / 2 if side == 1 else low[1]), (middle, value)
-            side = 1
-    return low[0], high[0]
 
 
 @functools.lru_cache(maxsize=256)
@@ -186,7 +142,7 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
     few = start.roughly(claim)
     target = significance * (1 - start.slack)
     for _ in range(30):
-        least = _least(functools.partial(_chance, sized, few, claim), least, most, target)
+        least = first_below(functools.partial(_chance, sized, few, claim), least, most, target)
         found = sized(least)
         worst, points = found.everywhere(claim)
         if worst <= significance:
@@ -227,27 +183,6 @@ FEW = 300
 
 def _chance(sized: Callable[[float], Size], few: Points, claim: float, parameter: float) -> float:
     return sized(parameter).at(few, claim)
-
-
-def _least(at: Callable[[float], float], start: float, most: float, target: float) -> float:
-    """The least argument, up to ``most``, at which a falling probability is ≤ ``target``."""
-
-    def spare(parameter: float) -> float:
-        return _quantile(target) - _quantile(at(parameter))
-
-    low = high = (start, spare(start))
-    step = 0.01 * start
-    while low[1] >= 0:
-        high, parameter = low, low[0] - step
-        if parameter < 1e-9:
-            return high[0]
-        low, step = (parameter, spare(parameter)), 3 * step
-    while high[1] < 0:
-        if high[0] >= most:
-            return most
-        low, parameter = high, min(high[0] + step, most)
-        high, step = (parameter, spare(parameter)), 3 * step
-    return _narrowed(spare, low, high)[1]
 
 
 def _expanded(size: Size) -> Region:

@@ -40,7 +40,20 @@ def likelihood_bound(fp: float, fn: float, absent: int, present: int, notion: No
 
 
 def likelihood_bounds(fp: Array, fn: Array, absent: int, present: int, notion: Notion, level: float) -> Array:
-    """(k,) T of tables (k,).
+    """(k,) T of tables (k,)."""
+    return _touched(fp, fn, absent, present, notion, level)[0]
+
+
+def closest(fp: float, fn: float, absent: int, present: int, notion: Notion, level: float) -> tuple[float, float]:
+    """The point (FPR, FNR) of the curve of T(fp, fn) that is at distance ``level`` from the table."""
+    _, fpr, fnr = _touched(np.array([fp]), np.array([fn]), absent, present, notion, level)
+    return float(fpr[0]), float(fnr[0])
+
+
+def _touched(
+    fp: Array, fn: Array, absent: int, present: int, notion: Notion, level: float
+) -> tuple[Array, Array, Array]:
+    """(k,) T of tables, and the points of its curves that touch them.
 
     T is the least parameter on the arc (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, b) = κ above the table. That arc is concave
     and every curve convex, so parameter ≤ c is an interval of the arc and a zoom on the least of a grid finds the minimum.
@@ -48,17 +61,15 @@ def likelihood_bounds(fp: Array, fn: Array, absent: int, present: int, notion: N
     x, y = ((fp + 0.5) / (absent + 1))[:, None], ((fn + 0.5) / (present + 1))[:, None]
     # A share t = sin² of κ is spent on the absent side: the arc is then close to an ellipse in its angle.
     low, high = np.zeros(len(x)), np.full(len(x), math.pi / 2)
-    least = np.where(x[:, 0] + y[:, 0] < 1, math.inf, 0.0)
     for _ in range(9):
         angle = np.linspace(low, high, 33, axis=1)
         fpr = farther(x, level * np.sin(angle) ** 2 / (absent + 1))
         fnr = farther(y, level * np.cos(angle) ** 2 / (present + 1))
         found = np.asarray(notion.parameter(fpr, fnr))
-        at = np.argmin(found, axis=1)
-        least = np.minimum(least, found.min(axis=1))
-        rows = np.arange(len(x))
+        rows, at = np.arange(len(x)), np.argmin(found, axis=1)
         low, high = angle[rows, np.maximum(at - 1, 0)], angle[rows, np.minimum(at + 1, 32)]
-    return least
+    least = np.where(x[:, 0] + y[:, 0] < 1, found[rows, at], 0.0)
+    return least, fpr[rows, at], fnr[rows, at]
 
 
 def farther(rate: Array, distance: Array) -> Array:

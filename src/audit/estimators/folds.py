@@ -1,0 +1,165 @@
+"""Counts of folds that follow each other → bound, by a weighted sum of errors and the worst adaptive choice of thresholds.
+
+Each fold's threshold was chosen after the earlier folds were seen. So an adversary may pick another point of the claimed
+curve for every fold, by what has been counted so far; regions that are exact for one threshold are not valid then (their
+1 % becomes up to 4 %). For a sum of integer weights the adversary's best game is a recursion over the sum alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import logit
+
+from audit.core import Array, Counts, Evidence, Refused
+from audit.estimators.curve import progressive
+from audit.estimators.half_counts import closest, kappa, likelihood_bound
+from audit.estimators.regions import Levels
+from audit.estimators.roots import last_below
+from audit.estimators.sizes import scan
+from audit.privacy import Notion
+
+Sizes = tuple[tuple[int, int], ...]
+"""Absent and present test trials of each fold, in order."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Weighted:
+    """The test that rejects a claim where absent·Σ fp + present·Σ fn is small.
+
+    Args:
+        absent, present: integer weights of the two kinds of error, ≥ 1.
+        folds: test trials of each fold.
+    """
+
+    absent: int
+    present: int
+    folds: Sizes
+
+    def total(self, counts: Sequence[Counts]) -> int:
+        """The statistic."""
+        return sum(self.absent * table.fp + self.present * table.fn for table in counts)
+
+    def p_value(self, total: int, notion: Notion, parameter: float) -> float:
+        """The largest P(statistic ≤ total) that any choice of points on the parameter's curve, fold by fold, reaches.
+
+        With a budget of u left before a fold, the adversary's chance is W(u) = max over points of E V(u − errors), where
+        V(u) is the chance after it: 1 after the last, and 0 below 0. It grows in the parameter, as curves are nested.
+        """
+        value = np.ones(total + 1)
+        longest = max(self.absent * absent + self.present * present for absent, present in self.folds)
+        length = next_fast_len(total + 1 + longest, real=True)
+        laws = {fold: self._laws(notion, parameter, *fold, length) for fold in set(self.folds)}
+        for fold in reversed(self.folds):
+            chance = irfft(laws[fold] * rfft(value, length), length, axis=1)[:, : total + 1]
+            value = np.clip(chance.max(axis=0), 0.0, 1.0)
+        return min(1.0, float(value[total]) * (1 + SLACK))
+
+    def _laws(self, notion: Notion, parameter: float, absent: int, present: int, length: int) -> Array:
+        """(m, length/2 + 1) transforms of the law of a fold's sum at each point that is worth choosing."""
+        points = game_points(notion, parameter, absent, present, self.absent, self.present)
+        sides = zip((absent, present), (self.absent, self.present), points, strict=True)
+        transforms = [rfft(_law(n, weight, rate, length), axis=1) for n, weight, rate in sides]
+        return np.asarray(transforms[0] * transforms[1])
+
+
+def _law(n: int, weight: int, rate: Array, length: int) -> Array:
+    """(m, length) the law of ``weight`` times a binomial count at each rate."""
+    first, mass = Levels.every(n).law(rate)
+    law = np.zeros((len(rate), length))
+    place = weight * (first[:, None] + np.arange(mass.shape[1]))
+    np.put_along_axis(law, place, mass / mass.sum(axis=1, keepdims=True), axis=1)
+    return law
+
+
+SLACK = 1e-3
+"""Of the p-value, for what lies between neighbouring points, a quarter of a standard deviation apart near the best one."""
+
+
+@functools.lru_cache(maxsize=64)
+def game_points(
+    notion: Notion, parameter: float, absent: int, present: int, weight_absent: int, weight_present: int
+) -> tuple[Array, Array]:
+    """Points of a curve that are worth choosing: all of it roughly, densely around where the expected sum is least.
+
+    Along the curve the expected sum has a flat minimum, the tangent point of its slope, or a corner.
+    """
+    fpr, fnr = scan(notion, parameter, absent, present, 0.25 if min(absent, present) > 100 else 0.125)
+    mean = weight_absent * absent * fpr + weight_present * present * fnr
+    noise = math.sqrt(weight_absent**2 * absent + weight_present**2 * present) / 2
+    # where the sum is expected 12 standard deviations above the least, an adversary gains nothing
+    worth = mean <= mean.min() + 12 * noise
+    place = np.arange(len(mean))
+    near = np.abs(place - int(np.argmin(mean))) <= DENSE
+    taken = worth & (near | (place % 8 == 0))
+    return fpr[taken], fnr[taken]
+
+
+DENSE = 20
+"""Points on either side of the best one that are all looked at."""
+
+
+def weighted(evidence: Evidence, notion: Notion, significance: float) -> tuple[Weighted, list[Counts]]:
+    """The test for these folds, with weights from the first fold's selection, and the folds' counts.
+
+    Raises:
+        Refused: evidence that was stopped, repeated runs, folds that fitted each other, no selection trials.
+    """
+    folds = evidence.folds
+    runs = np.concatenate([fold.test.run for fold in folds])
+    if evidence.stopped:
+        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+    if len(np.unique(runs)) != len(runs):
+        raise Refused("the exact bound needs independent trials, each tested once")
+    if not progressive(folds):
+        raise Refused("the exact bound adds folds up only where none was tested on what another was fitted to")
+    if folds[0].selection is None:
+        raise Refused("the exact bound of several folds needs selection trials, which say how errors weigh")
+    counts = [fold.counts for fold in folds]
+    sizes = tuple((table.fp + table.tn, table.fn + table.tp) for table in counts)
+    chosen = folds[0].selection.count(folds[0].threshold)
+    return Weighted(*weights(chosen, sizes, notion, significance), sizes), counts
+
+
+def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -> tuple[int, int]:
+    """Small integers in about the ratio of the log-odds between what was seen and the closest point of the least curve.
+
+    That is the ratio of Neyman and Pearson's test of that point against what was seen on selection trials.
+    """
+    absent, present = (sum(fold[side] for fold in folds) for side in (0, 1))
+    fpr, fnr = (
+        (k + 0.5) / (n + 1) for k, n in ((chosen.fp, chosen.fp + chosen.tn), (chosen.fn, chosen.fn + chosen.tp))
+    )
+    if fpr + fnr >= 1 or not absent or not present:
+        return 1, 1
+    near = closest(fpr * absent, fnr * present, absent, present, notion, kappa(significance))
+    ratio = float(logit(near[0]) - logit(fpr)) / max(float(logit(near[1]) - logit(fnr)), 1e-9)
+    pairs = [(a, b) for a in range(1, 21) for b in range(1, 21) if min(a, b) <= 2 and math.gcd(a, b) == 1]
+    # a small pair that is nearly as good: sums are as long as the weights are large
+    cost = [abs(math.log(a / b) - math.log(max(ratio, 1e-9))) + 0.01 * (a + b) for a, b in pairs]
+    return pairs[int(np.argmin(cost))]
+
+
+def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> float:
+    """The largest parameter whose p-value is ≤ ``significance``, rounded down; 0 where that of 0 is not.
+
+    Raises:
+        Refused: see `weighted`.
+    """
+    test, counts = weighted(evidence, notion, significance)
+    if not all(map(all, test.folds)):
+        return 0.0
+    total = test.total(counts)
+
+    def p_value(parameter: float) -> float:
+        return test.p_value(total, notion, parameter)
+
+    absent, present = (sum(fold[side] for fold in test.folds) for side in (0, 1))
+    errors = sum(table.fp for table in counts), sum(table.fn for table in counts)
+    start = likelihood_bound(*errors, absent, present, notion, kappa(significance))
+    return last_below(p_value, start, significance) if start > 0 else 0.0
