@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -313,12 +313,15 @@ def refuted(played: Sequence[Stage], eps: Array, delta: float, significance: flo
 
 def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) -> float:
     """The last ε that is refuted before the first that stands, scanning upward from 0; 0 where a class is empty."""
-    rounds = sum(sample.rounds for sample in samples)
-    if not rounds:
-        return 0.0
     played, delta = stages(samples), delta_of(notion)
-    grids = candidates(_sure(samples[0], notion), math.sqrt(2 / rounds))
-    return last_refuted(lambda eps: refuted(played, eps, delta, significance), grids)
+    return last_refuted(lambda eps: refuted(played, eps, delta, significance), grids(samples, notion))
+
+
+def grids(samples: Sequence[Sample], notion: Notion) -> Iterator[Array]:
+    """ε that are tested, ascending, in chunks; known before the test. Empty where a class of the test is."""
+    rounds = sum(sample.rounds for sample in samples)
+    if rounds:
+        yield from candidates(_sure(samples[0], notion), math.sqrt(2 / rounds))
 
 
 def _sure(sample: Sample, notion: Notion) -> float:
