@@ -69,7 +69,9 @@ def test_few_trials_resolve_nothing():
     rate = float(ndtr(-0.25))  # an attack at half of the claim
 
     def at(n):
-        return resolves(Counts(round(n * rate), round(n * (1 - rate)), round(n * rate), round(n * (1 - rate))), GDP(), 1.0)
+        return resolves(
+            Counts(round(n * rate), round(n * (1 - rate)), round(n * rate), round(n * (1 - rate))), GDP(), 1.0
+        )
 
     assert not at(50) and not at(150) and at(1000) and at(10_000)
 

@@ -221,7 +221,7 @@ def trials_needed(
     middle = midpoint(notion, shown)
     rates = point(shown) if point else (middle, middle)
     z = -float(ndtri(accuser.significance))
-    too_few, enough = 1, math.inf
+    too_few, enough = 1.0, math.inf
     exact = isinstance(accuser, Tests)
     tolerance, rounds = (TOLERANCE, 24) if exact else (0.03, 6)  # a simulated power has a standard error of 0.03
     for _ in range(rounds):
@@ -234,7 +234,7 @@ def trials_needed(
         guess = n * step * (1.002 if reached < SURE else 1.0)
         between = (too_few + enough) / 2 if math.isfinite(enough) else guess
         n = math.ceil(guess if too_few < guess < enough else between)
-        n = min(max(n, too_few + 1), int(min(enough - 1, 2 * MANY)))
+        n = min(max(n, too_few + 1), min(enough - 1, 2 * MANY))
     return float(enough)
 
 

@@ -189,7 +189,8 @@ def _enough_trials(at: Situation) -> NextStep | None:
     needed = _needed(at, 1.25)
     if needed > MOST_TRIALS:
         return None
-    return NextStep(f"Too few trials: about {needed:,} detect 1.25 times the claim with 80 % probability.", (("trials", str(needed)),))
+    why = f"Too few trials: about {needed:,} detect 1.25 times the claim with 80 % probability."
+    return NextStep(why, (("trials", str(needed)),))
 
 
 def _another_pair(at: Situation) -> NextStep | None:
