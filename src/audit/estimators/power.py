@@ -234,7 +234,7 @@ def trials_needed(
         guess = n * step * (1.002 if reached < SURE else 1.0)
         between = (too_few + enough) / 2 if math.isfinite(enough) else guess
         n = math.ceil(guess if too_few < guess < enough else between)
-        n = min(max(n, too_few + 1), min(enough - 1, 2 * MANY))
+        n = min(max(n, too_few + 1), enough - 1, 2 * MANY)
     return float(enough)
 
 
