@@ -33,8 +33,8 @@ def bound(
     costs.
 
     Args:
-        in_scores: (n,) of runs with the record, high where the attack believes in it; infinities allowed.
-        out_scores: (m,) of runs without it.
+        in_scores: (n,) or (n, 1) of runs with the record, high where the attack believes in it; infinities allowed.
+        out_scores: (m,) or (m, 1) of runs without it.
         notion: what is bounded; GDP (μ) where nothing is said.
         estimator: the recipe, any of ``audit.estimators``; Clopper–Pearson, which is finite-sample, where nothing is said.
         significance: error probability, in (0, ½); the estimator's own where nothing is said.
@@ -46,8 +46,8 @@ def bound(
         The bound, with the sort of promise that the estimator makes.
 
     Raises:
-        AuditError: scores that are empty or NaN, a share that leaves a side empty, an estimator that cannot read such
-            evidence.
+        AuditError: scores that are empty or NaN, labels in the place of a side, a notion or an estimator that is none, a
+            share that leaves a side empty, an estimator that cannot read such evidence.
 
     >>> from audit.privacy import PureDP
     >>> rng = np.random.default_rng(0)
@@ -58,7 +58,10 @@ def bound(
     >>> round(bound(ins, outs, notion=PureDP(), significance=0.05).lower, 2)  # half of them chose a threshold
     0.77
     """
+    _refuse_no_instance("notion", notion)
+    _refuse_no_instance("estimator", estimator)
     sides = [_side("out_scores", out_scores), _side("in_scores", in_scores)]
+    _refuse_labels(*sides)
     notion, recipe = notion or GDP(), estimator or ClopperPearson()
     if significance is not None:
         if not 0 < significance < 0.5:
@@ -77,6 +80,10 @@ def _side(name: str, scores: ArrayLike) -> Array:
         side = np.asarray(scores, dtype=float)
     except (TypeError, ValueError) as error:
         raise AuditError(f"{name} holds no numbers ({error}); give one score a run") from error
+    if side.ndim == 2 and side.shape[1] == 1:  # a column, as data frames and networks give it
+        side = side[:, 0]
+    if side.ndim == 2 and side.shape[1] == 2:
+        raise AuditError(f"{name} has shape {side.shape}; give one score a run, such as {name}[:, 1]")
     if side.ndim != 1 or not len(side):
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
@@ -84,6 +91,42 @@ def _side(name: str, scores: ArrayLike) -> Array:
             f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too"
         )
     return side
+
+
+def _refuse_labels(outs: Array, ins: Array) -> None:
+    """Scikit-learn's metrics take labels beside scores of both sides; here each side has scores of its own.
+
+    Raises:
+        AuditError: one side holds only labels beside a continuous one.
+    """
+    labels = [bool(np.isin(side, [0, 1]).all() or np.isin(side, [-1, 1]).all()) for side in (outs, ins)]
+    numbers = [np.unique(side) for side in (outs, ins)]
+    for name, other, is_labels, values in (
+        ("out_scores", "in_scores", labels[0], numbers[1]),
+        ("in_scores", "out_scores", labels[1], numbers[0]),
+    ):
+        if is_labels and np.setdiff1d(values, [-1, 0, 1]).size > 1:
+            raise AuditError(
+                f"{name} holds only labels and {other} scores: one array of scores is due for each side, so with labels as"
+                " in scikit-learn call audit.bound(scores[labels == 1], scores[labels != 1])"
+            )
+
+
+def _refuse_no_instance(name: str, given: Any) -> None:
+    """Raise AuditError for a text or a class where its instance is due."""
+    if given is None or (hasattr(given, "name" if name == "estimator" else "beta") and not isinstance(given, type)):
+        return
+    what = given.__name__ if isinstance(given, type) else repr(given)
+    if name == "estimator":
+        cure = "give one of audit.estimators, such as audit.estimators.clopper_pearson.ClopperPearson()"
+    elif "approx" in str(what).lower():
+        cure = "give an instance: audit.ApproximateDP(delta=1e-5)"
+    else:
+        by_name = {"gdp": "GDP", "puredp": "PureDP", "pure": "PureDP", "dp": "PureDP", "zcdp": "ZCDP"}
+        known = by_name.get("".join(filter(str.isalnum, str(what).lower())))
+        every = "audit.GDP(), audit.PureDP(), audit.ApproximateDP(delta=1e-5) or audit.ZCDP()"
+        cure = f"give an instance: {f'audit.{known}()' if known else every}"
+    raise AuditError(f"{name}={what} is no {name}; {cure}")
 
 
 def _scores(sides: list[Array]) -> Scores:
