@@ -1,7 +1,7 @@
 """A table's public domain: which values each column may have, and how they become the whole numbers that mechanisms count.
 
 A domain file is JSON, an entry a column. The old convention of private-pgm gives the number of values of a column that is
-coded as whole numbers already; an object says how other values are coded:
+coded as whole numbers 0, 1, … already, and is short for ``{"size": 2}``; an object says how other values are coded:
 
     {"sex":    2,                                                        0 or 1
      "job":    {"categories": ["clerk", "none"], "missing": ["", "?"]},  which of them; 2 where it is missing
@@ -36,7 +36,7 @@ from audit.core import Array, AuditError, Domain
 from audit.files import FileTable, listed, read_table
 
 KEYS = {"size", "categories", "edges", "missing"}
-FORMS = 'a number of values, {"categories": […]} or {"edges": […]}, with "missing": […] if need be'
+FORMS = 'a number of values, or an object with "size", "categories" or "edges", and "missing" if need be'
 DRAFT = "//"
 """The key of a draft's first line; a file without it has been checked by a person."""
 
@@ -77,7 +77,7 @@ class Coding:
         >>> Coding(categories=("a", "b")).code("c") is None
         True
         """
-        if _is_missing(value) or (self.missing is not None and text_of(value) in self.missing):
+        if is_missing(value) or (self.missing is not None and text_of(value) in self.missing):
             return self.present if self.missing is not None else None
         if self.categories:
             return next((code for code, category in enumerate(self.categories) if _same(value, category)), None)
@@ -169,7 +169,7 @@ class DomainFile:
 
     def why_outside(self, name: str, value: Any) -> str:
         """Of a value that is outside of its column's domain: what is inside, and what to fix."""
-        if _is_missing(value) or text_of(value) == "":
+        if is_missing(value) or text_of(value) == "":
             return f'{name} is missing, and its domain has no code for that; give {name!r} a "missing": [""] in {self.path}'
         return (
             f"{name}={text_of(value)[:40]} is outside its domain {self.codings[name].values()}; fix the file, or {name!r}"
@@ -283,12 +283,12 @@ def _different(column: Array) -> tuple[list[Any], Array]:
     places: dict[Any, int] = {}
     codes = np.empty(len(column), dtype=np.int64)
     for row, value in enumerate(column.tolist() if column.dtype.kind != "M" else column):
-        key = None if _is_missing(value) else (type(value), repr(value) if isinstance(value, list | dict) else value)
+        key = None if is_missing(value) else (type(value), repr(value) if isinstance(value, list | dict) else value)
         codes[row] = places.setdefault(key, len(places))
     return [None if key is None else key[1] for key in places], codes
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN and NaT."""
     if isinstance(value, np.datetime64):
         return bool(np.isnat(value))
@@ -314,8 +314,8 @@ def _same(value: Any, category: Any) -> bool:
     >>> _same("1.0", 1), _same("TRUE", True), _same("01", "1"), _same(1, True)
     (True, True, False, False)
     """
-    if isinstance(category, bool):
-        return text_of(value).lower() == text_of(category)
+    if isinstance(category, bool) or isinstance(value, bool):
+        return text_of(value).lower() == text_of(category).lower()
     if isinstance(category, int | float):
         return not isinstance(value, bool) and _number(value) == category
     return text_of(value) == text_of(category)
@@ -423,9 +423,9 @@ def draft(table: FileTable) -> str:
 
 def _draft_of(name: str, values: Sequence[Any]) -> tuple[str, Any]:
     """The key and entry of a column with these different values; a comment for one that has no categories."""
-    gone = [v for v in values if _is_missing(v) or text_of(v).lower() in WRITTEN_FOR_MISSING]
+    gone = [v for v in values if is_missing(v) or text_of(v).lower() in WRITTEN_FOR_MISSING]
     left = [v for v in values if v not in gone] if gone else list(values)
-    missing = {"missing": sorted({"" if _is_missing(v) else text_of(v) for v in gone})} if gone else {}
+    missing = {"missing": sorted({"" if is_missing(v) else text_of(v) for v in gone})} if gone else {}
     if not left:
         return f"//{name}", "left out: it is empty"
     numbers = [_number(v) for v in left]
@@ -436,10 +436,9 @@ def _draft_of(name: str, values: Sequence[Any]) -> tuple[str, Any]:
         return name, {**_of_numbers([number for number in numbers if number is not None], left), **missing}
     if len(left) > MANY:
         return f"//{name}", f"left out: {len(left):,} different texts; if they are categories, list them"
-    return name, {
-        "categories": sorted(left if all(isinstance(v, bool) for v in left) else map(text_of, left)),
-        **missing,
-    }
+    if {text_of(v).lower() for v in left} <= {"false", "true"}:
+        return name, {"categories": [False, True], **missing}
+    return name, {"categories": sorted(map(text_of, left)), **missing}
 
 
 def _is_date(value: Any) -> bool:

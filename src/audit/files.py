@@ -260,9 +260,9 @@ def _read_npz(path: Path, as_text: bool) -> FileTable:
 def _of_two_sides(held: dict[str, Array]) -> dict[str, Array]:
     """Scores and what side they are of."""
     others = sorted(set(held) - set(SIDES))
-    absent, present = (held[side] for side in SIDES)
+    absent, present = (held[side].reshape(len(held[side]), -1) for side in SIDES)
     if others or absent.shape[1:] != present.shape[1:]:
-        wrong = f"also {others[0]}" if others else f"rows of shapes {absent.shape[1:]} and {present.shape[1:]}"
+        wrong = f"also {others[0]}" if others else f"{absent.shape[1]} and {present.shape[1]} numbers a run"
         raise AuditError(f"holds in_scores and out_scores and {wrong}; give two arrays of one score a run")
     return {
         "score": np.concatenate([absent, present]),

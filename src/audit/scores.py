@@ -99,8 +99,8 @@ def _refuse_labels(outs: Array, ins: Array) -> None:
     Raises:
         AuditError: one side holds only labels beside a continuous one.
     """
-    labels = [bool(np.isin(side, [0, 1]).all() or np.isin(side, [-1, 1]).all()) for side in (outs, ins)]
     numbers = [np.unique(side) for side in (outs, ins)]
+    labels = [values.tolist() in ([0, 1], [-1, 1]) for values in numbers]
     for name, other, is_labels, values in (
         ("out_scores", "in_scores", labels[0], numbers[1]),
         ("in_scores", "out_scores", labels[1], numbers[0]),

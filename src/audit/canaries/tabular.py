@@ -11,7 +11,7 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, AuditError, Domain, Neighbours, Table
-from audit.domains import DomainFile, read_domain, text_of
+from audit.domains import DomainFile, is_missing, read_domain, text_of
 from audit.files import FileTable, listed, read_table
 from audit.privacy import STRICT
 
@@ -51,8 +51,8 @@ class Tabular:
     Args:
         csv: path of a table, of one of `audit.files.KINDS`; columns beyond the domain's are ignored.
         domain_json: path of a domain file, see `audit.domains`. The domain is given, never read from the data.
-        canary: a record as ``{"column": value, …}``, put in beside the file's; or ``outlier``: the record, or the user,
-            of the file whose cells are rarest; or, where there are users, the name of one.
+        canary: a record as ``{"column": value, …}``, put in beside the file's; or ``outlier``: the record of the file
+            whose cells are rarest, or the user with most records, rare ones counting more; or the name of a user.
         neighbours: ``add_remove``: the canary is added. ``replace_one``: it replaces ``instead``. With ``_user``: all
             records of one user are, which takes ``user``.
         instead: the record that the canary replaces, as ``{"column": value, …}``; or ``typical``: one like the record of
@@ -123,9 +123,11 @@ class Tabular:
         return _Parts(base, comes, goes, None if users is None else users[~ours], user)
 
     def _place_of_user(self, names: Sequence[str], users: Array, commonness: Array) -> int:
-        """Which user is the canary: the one that was named, or the one whose records are rarest all together."""
+        """Which user is the canary: the one that was named, or the one with most records, rare ones counting more."""
         if self.canary == "outlier":
-            return int(np.argmax(np.bincount(users, commonness.max() - commonness + 1)))
+            columns = len(self.domain.columns)
+            surprise = columns * (columns + 1) / 2 * np.log(len(users)) - commonness  # Σ log(1/share of each cell) ≥ 0
+            return int(np.argmax(np.bincount(users, surprise)))
         if str(self.canary) not in names:
             raise AuditError(f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name another")
         return names.index(str(self.canary))
@@ -183,10 +185,11 @@ def _users(table: FileTable, user: str, domain: Domain) -> tuple[Array, list[str
         raise AuditError(
             f"canary.user: {table.path} has no column {user!r}; it has {listed(list(table.columns))}: name one of them"
         )
-    names = [text_of(cell) for cell in table.columns[user].tolist()]
-    if "" in names or "none" in map(str.lower, names):
-        row = next(row for row, name in enumerate(names) if name.lower() in ("", "none"))
-        raise AuditError(f"canary.user: {table.path}, row {row + 1}: {user} is missing; say whose record it is")
+    names = ["" if is_missing(cell) else text_of(cell) for cell in table.columns[user].tolist()]
+    if "" in names:
+        raise AuditError(
+            f"canary.user: {table.path}, row {names.index('') + 1}: {user} is missing; say whose record it is"
+        )
     known, users = np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)
     return users, known.tolist()
 
