@@ -196,10 +196,12 @@ def _from_frame(path: Path, frame: pd.DataFrame) -> FileTable:
     import pandas as pd
 
     notes = []
+    if any(name is not None for name in frame.index.names):  # named columns that a data frame used as its index
+        frame = frame.reset_index()
     names = [str(name).strip() for name in frame.columns]
     unnamed = bool(names) and names[0] in ("", "Unnamed: 0")
     # A header that is one name short is how R writes the names of rows: pandas has made an index of them.
-    if unnamed or not isinstance(frame.index, pd.RangeIndex):
+    if unnamed or not frame.index.equals(pd.RangeIndex(len(frame))):
         notes.append(
             f"The first column of {path.name} has no name: it is taken for a data frame's index, and left out."
         )

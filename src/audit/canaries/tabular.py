@@ -106,13 +106,13 @@ class Tabular:
 
     @functools.cached_property
     def _parts(self) -> _Parts:
-        table = read_table(self.csv, "canary.csv", as_text=True)
-        records = self._known.encode(table, "canary.csv")
+        known, table = self._known, read_table(self.csv, "canary.csv", as_text=True)
+        records = known.encode(table, "canary.csv")
         commonness = _commonness(Table(self.domain, records))
         users, names = (None, []) if self.user is None else _users(table, self.user, self.domain)
         user = 0 if users is None else self._place_of_user(names, users, commonness)
         if isinstance(self.canary, dict):
-            ours, comes = np.zeros(len(records), bool), _explicit("canary", self.canary, self._known)[None, :]
+            ours, comes = np.zeros(len(records), bool), _explicit("canary", self.canary, known)[None, :]
         else:
             ours = users == user if users is not None else np.arange(len(records)) == np.argmin(commonness)
             comes = records[ours][np.argsort(commonness[ours], kind="stable")]

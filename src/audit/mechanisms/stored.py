@@ -170,8 +170,8 @@ def _finite(path: Path, name: str, column: Array) -> Array:
 
 def _labels(path: Path, name: str, column: Array) -> Array:
     """(n,) whether each label says that the record was there."""
-    words = np.array([_label(cell) for cell in column])
-    used = set(words.tolist())
+    words = [_label(cell) for cell in column]
+    used = set(words)
     pair = next((pair for pair in LABELS if used <= set(pair)), None)
     if pair is None:
         known = {word for pair in LABELS for word in pair}
@@ -183,7 +183,7 @@ def _labels(path: Path, name: str, column: Array) -> Array:
         raise AuditError(
             f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed"
         )
-    return frozen(words == pair[1])
+    return frozen([word == pair[1] for word in words], bool)
 
 
 def _label(cell: Any) -> str:
