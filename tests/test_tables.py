@@ -76,7 +76,8 @@ def test_contribution_bounding_is_audited_with_neighbours_that_differ_in_a_user(
     (tmp_path / "t.csv").write_text("who,x\n" + "\n".join(rows) + "\n")
     (tmp_path / "t.json").write_text('{"x": 2}')
     words = ["mechanism=callable", "mechanism/claim=pure", "canary=tabular", "canary.csv=t.csv",
-             "canary.domain_json=t.json", "canary.user=who", "canary.neighbours=add_remove_user", "mechanism.claim.neighbours=add_remove_user",
+             "canary.domain_json=t.json", "canary.user=who", "canary.neighbours=add_remove_user",
+             "mechanism.claim.neighbours=add_remove_user",
              "attacker=logistic", "criterion=claim_lower", "trials=2000"]  # fmt: skip
     status, out, err = run(*words, "mechanism.target=per_user:rows")
     assert status == 0 and "violation" in out and "with or without the 8 records of one who" in " ".join(out.split()), (
