@@ -252,7 +252,33 @@ def test_stored_rows_are_audited_without_a_game(tmp_path):
     assert not list(tmp_path.rglob("*.npz")), "nothing is played, so nothing is kept"
 
 
+def test_unequal_sides_are_audited_with_all_that_they_have(tmp_path):
+    made = dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1250), attacker=Column("score"))
+    result = audit(made)
+    counts = result.evidence.counts
+    # 40 % of 750 present and 500 absent trials are tested
+    assert {counts.fp + counts.tn, counts.fn + counts.tp} == {200, 300}
+    assert foresee(made) == result.power
+    assert any("The sides are unequal: " in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [Holdout(trials=500), Crossfit(trials=500), Sequential(budget=500, first=200)],
+    ids=lambda p: type(p).__name__,
+)
+def test_a_side_with_too_few_stored_trials_is_refused(tmp_path, protocol):
+    class Scarce(Elsewhere):
+        def recorded(self):
+            trials = super().recorded()
+            return trials[np.r_[np.flatnonzero(trials.bits)[:480], np.flatnonzero(~trials.bits)[:20]]]
+
+    made = dataclasses.replace(plan(tmp_path, Scarce(), trials=500), protocol=protocol, attacker=Column("score"))
+    with pytest.raises(AuditError, match=r"^\d of the \d+ trials of a part are without the record, and 10 are needed"):
+        audit(made)
+
+
 @pytest.mark.parametrize("protocol", [Holdout(trials=2000), Sequential(budget=2000), Crossfit(trials=2000)])
 def test_more_trials_than_are_stored_are_refused_before_anything_is_looked_at(tmp_path, protocol):
-    with pytest.raises(AuditError, match="trials=2000 asks for more than the 1,000 stored; give trials=1000"):
+    with pytest.raises(AuditError, match="trials=2000 asks for more than the 1,250 stored; give trials=1250"):
         dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000), protocol=protocol)

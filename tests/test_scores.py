@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 
 import audit
@@ -58,7 +59,7 @@ def test_the_curve_estimator_reads_the_split():
     ("words", "says"),
     [
         (([], [1.0]), r"in_scores has shape \(0,\)"),
-        (([1.0], [[1.0]]), r"out_scores has shape \(1, 1\)"),
+        (([1.0], [[1.0, 2.0, 3.0]]), r"out_scores has shape \(1, 3\)"),
         (([1.0, np.nan], [1.0]), r"in_scores\[1\] is NaN"),
         ((["x"], [1.0]), "in_scores holds no numbers"),
         (([1.0], [1.0]), "leaves none to choose on"),
@@ -76,3 +77,53 @@ def test_what_an_estimator_cannot_read_is_one_line():
         audit.bound(*scores(), significance=0.5)
     with pytest.raises(AuditError, match="threshold=nan"):
         audit.bound(*scores(), threshold=float("nan"))
+
+
+# --- scores as people have them -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", [list, lambda x: x[:, None], pd.Series, lambda x: pd.DataFrame({"score": x}), lambda x: pd.Series(x, x)]
+)
+def test_columns_lists_and_frames_are_scores(kind):
+    ins, outs = scores(n=400)
+    assert audit.bound(kind(ins), kind(outs), threshold=0.5) == audit.bound(ins, outs, threshold=0.5)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True)])
+@pytest.mark.parametrize("first", [True, False])
+def test_scores_and_labels_in_the_order_of_scikit_learn_are_refused_with_the_call_that_was_meant(labels, first):
+    ins, outs = scores(n=50)
+    values, said = np.concatenate([ins, outs]), np.repeat(labels[::-1], 50)
+    meant = r"audit.bound\(scores\[labels == 1\], scores\[labels != 1\]\)"
+    with pytest.raises(AuditError, match=f"holds only labels and .*{meant}"):
+        audit.bound(*((values, said) if first else (said, values)))
+
+
+def test_guesses_on_both_sides_are_scores():
+    assert audit.bound([0, 1, 1, 1] * 50, [0, 1, 0, 0] * 50, threshold=0.5).lower > 0
+    clipped = np.maximum(scores(n=200)[1], 0)  # a side that happens to be all 0 is no label
+    assert audit.bound(clipped, np.zeros(200), threshold=0.5).lower > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"notion": "gdp"}, r"notion='gdp' is no notion; give an instance: audit.GDP\(\)$"),
+        ({"notion": audit.PureDP}, r"notion=PureDP is no notion; give an instance: audit.PureDP\(\)$"),
+        ({"notion": audit.ApproximateDP}, r"audit.ApproximateDP\(delta=1e-5\)$"),
+        ({"notion": "renyi"}, r"audit.GDP\(\), audit.PureDP\(\), "),
+        ({"notion": 1.0}, r"notion=1.0 is no notion"),
+        ({"estimator": ClopperPearson}, r"estimator=ClopperPearson is no estimator; .*ClopperPearson\(\)"),
+        ({"estimator": "dkw"}, "estimator='dkw' is no estimator"),
+    ],
+)
+def test_a_notion_or_an_estimator_that_is_none_says_what_to_give(options, says):
+    with pytest.raises(AuditError, match=says) as caught:
+        audit.bound(*scores(n=50), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_probabilities_of_two_classes_are_refused_with_their_column():
+    with pytest.raises(AuditError, match=r"has shape \(50, 2\); give one score a run, such as out_scores\[:, 1\]"):
+        audit.bound(np.zeros((50, 2)), np.zeros((50, 2)))

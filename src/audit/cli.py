@@ -88,6 +88,7 @@ def commands() -> dict[str, Callable[[Sequence[str]], int]]:
         "reconstruct": _reconstruct,
         "verify": _verify,
         "accuracy-first": _accuracy_first,
+        "domain": _domain,
     }
 
 
@@ -172,6 +173,13 @@ def _accuracy_first(words: Sequence[str]) -> int:
         _hydra(lambda config: None, words, LADDER)
         return 0
     return _play(words, LadderSession, "accuracy-first", LADDER, build_ladder)
+
+
+def _domain(words: Sequence[str]) -> int:
+    """Draft the domain file of your own table, for you to check."""
+    from audit import domains
+
+    return domains.main(words)
 
 
 def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:

@@ -21,16 +21,17 @@ from audit.privacy import Notion
 
 Array = NDArray[Any]
 Kind = Literal["finite-sample", "asymptotic", "Bayesian"]
-Neighbours = Literal["add_remove", "replace_one"]
+Neighbours = Literal["add_remove", "replace_one", "add_remove_user", "replace_one_user"]
+"""A record more, or another one; all records of one user more, or others."""
 
 
 def relation(neighbours: Neighbours) -> str:
     """A neighbouring relation in words.
 
-    >>> relation("add_remove"), relation("replace_one")
-    ('add/remove', 'replace-one')
+    >>> relation("add_remove"), relation("replace_one_user")
+    ('add/remove', 'replace-one-user')
     """
-    return {"add_remove": "add/remove", "replace_one": "replace-one"}[neighbours]
+    return neighbours.replace("add_remove", "add/remove").replace("_", "-")
 
 
 class AuditError(Exception):
@@ -79,13 +80,17 @@ class Table:
     Args:
         domain: the public domain.
         records: (n, d) integers, column j in ``[0, domain.sizes[j])``.
+        users: (n,) whose record each is, for mechanisms that bound what one user contributes; None: nobody asked.
     """
 
     domain: Domain
     records: Array
+    users: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns)))
+        if self.users is not None:
+            object.__setattr__(self, "users", frozen(self.users))
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty one is the total.
@@ -239,7 +244,7 @@ class Challenge(Protocol):
 
     @property
     def neighbours(self) -> Neighbours:
-        """Whether a record is added or removed, or replaced."""
+        """Whether a record, or all records of one user, are added or removed, or replaced."""
         ...
 
     @property
@@ -328,6 +333,23 @@ class Recorded(Protocol):
 
     def recorded(self) -> Trials:
         """All trials there are, in any order."""
+        ...
+
+
+@runtime_checkable
+class RecordedTable(Recorded, Protocol):
+    """Trials that were played elsewhere, in a file: a cell may hold anything, and a column may be no output at all."""
+
+    def labels(self) -> Array:
+        """(n,) whether the canary was present."""
+        ...
+
+    def released(self) -> Releases:
+        """n rows as they are, for features that read anything."""
+        ...
+
+    def suspects(self) -> dict[str, str]:
+        """Columns that look like a label or a row number, and what each of them does."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from scipy.special import ndtr
 
 from audit import privacy
 from audit.accountants import ExPostRDP
+from audit.attackers import Column
 from audit.core import (
     Array,
     Attack,
@@ -30,6 +32,7 @@ from audit.core import (
     Noted,
     Power,
     Recorded,
+    RecordedTable,
     Result,
     Scores,
     Source,
@@ -40,6 +43,7 @@ from audit.core import (
 )
 from audit.estimators.betting import Betting
 from audit.estimators.power import Tests
+from audit.events import Bits, Events
 from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
 from audit.judgement.bounds import bound_all, measured, suspicion, test_claim, with_significance
 from audit.judgement.diagnosis import Diagnosis, diagnose
@@ -123,8 +127,8 @@ class Plan:
             raise AuditError(
                 f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
             )
-        if isinstance(self.mechanism, Recorded):  # its pair was chosen elsewhere
-            Stored(self.mechanism.recorded(), self.seed).allow(self.protocol.asked)
+        if self.stored is not None:  # its pair was chosen elsewhere
+            self.stored.allow(self.protocol.asked)
             return
         claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
         if claimed != played:
@@ -140,6 +144,22 @@ class Plan:
             )
         if not single and canaries < 2:
             raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+
+    @functools.cached_property
+    def stored(self) -> Stored | None:
+        """The trials that were played elsewhere; None where they are to be played."""
+        if not isinstance(self.mechanism, Recorded):
+            return None
+        return Stored(recorded(self.mechanism, self.features, self.challenge), self.seed, self.protocol.asked)
+
+
+def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> Trials:
+    """Trials that were played elsewhere: numbers as they are, and anything where the features read outputs of any kind."""
+    if not (isinstance(features, Events | Bits) and isinstance(mechanism, RecordedTable)):
+        return mechanism.recorded()
+    columns, labels = features(mechanism.released(), challenge), mechanism.labels()
+    index = np.arange(len(labels))
+    return Trials(columns.names, columns.values, labels, index, index)
 
 
 def game_of(protocol: Spending) -> type[Game | CanaryGame]:
@@ -166,7 +186,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         diagnosis = diagnose(source.seen, source.constant)
         efficiency = efficiency_of(evidence)
         findings = gather(plan, evidence, bounds, exact, efficiency, diagnosis)
-        verdict = judge(findings)
+        verdict = with_suspects(judge(findings), suspects(plan))
         step = next_step(situation(plan, findings, verdict, diagnosis))
         implied, direct = references(claims)
         direct = None if evidence.one_run else direct  # it is the μ of a pair
@@ -267,25 +287,62 @@ def standard_errors(shown: Estimator, evidence: Evidence) -> tuple[float, float]
 
 def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
     """Where the trials come from: what was played elsewhere, or the game."""
-    if isinstance(plan.mechanism, Recorded):
-        return Stored(plan.mechanism.recorded(), plan.seed)
+    if plan.stored is not None:
+        return plan.stored
     game = game_of(plan.protocol)(plan.mechanism, plan.challenge, plan.features, plan.seed)
     return Played(game, plan.backend, plan.root / "trials", watch, tally)
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """What must stand beside the result, known before the first trial."""
-    if isinstance(plan.mechanism, Recorded):
-        recorded = plan.mechanism.recorded()
-        left = len(recorded) - Stored(recorded, plan.seed).limit
-        used = (
-            "The canary and the features had no say: the rows were played elsewhere. Independence is assumed: every error"
-            " rate holds if each row is a run of its own."
-        )
-        return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
+    if plan.stored is not None:
+        return notes_of_stored(plan, plan.stored)
     if isinstance(plan.mechanism, Noted):
         return plan.mechanism.notes(plan.challenge.data([True]))
     return ()
+
+
+def notes_of_stored(plan: Plan, stored: Stored) -> tuple[str, ...]:
+    """What must stand beside a result from rows that were played elsewhere."""
+    read = isinstance(plan.features, Events | Bits) and isinstance(plan.mechanism, RecordedTable)
+    without = "canary had" if read else "canary and the features had"
+    said = [
+        f"The {without} no say: the rows were played elsewhere. Independence is assumed: every error rate holds if each"
+        " row is a run of its own."
+    ]
+    absent, present = stored.sides
+    left = stored.limit - absent - present
+    whole = int(np.sum(stored.recorded.bits)), int(np.sum(~stored.recorded.bits))
+    if left:
+        whose = " of the larger side" if min(absent, present) == min(whole) else ""
+        said.append(f"{left:,} rows{whose} were left out.")
+    if absent != present:
+        said.append(f"The sides are unequal: {absent:,} rows without the record and {present:,} with it are used.")
+    if isinstance(plan.mechanism, Noted):
+        said += plan.mechanism.notes(None)
+    return (*said, *(f"Column {name!r} {what}: {CHECK_COLUMN}." for name, what in suspects(plan).items()))
+
+
+CHECK_COLUMN = "leave it out with mechanism.columns unless it is a true output"
+
+
+def suspects(plan: Plan) -> dict[str, str]:
+    """Columns that the attack looks at and that look like no output, and what each of them does."""
+    if not isinstance(plan.mechanism, RecordedTable):
+        return {}
+    found = plan.mechanism.suspects()
+    only = plan.attacker.column if isinstance(plan.attacker, Column) else None
+    return {name: what for name, what in found.items() if only in (None, name)}
+
+
+def with_suspects(verdict: Verdict, found: dict[str, str]) -> Verdict:
+    """A violation with the columns that may be behind it: what looks like a label proves no leak."""
+    if verdict.word != "violation" or not found:
+        return verdict
+    listed = "; ".join(f"column {name!r} {what}" for name, what in list(found.items())[:3])
+    more = f" (and {len(found) - 3} more columns)" if len(found) > 3 else ""
+    reason = f"{verdict.reason} Before you believe it: {listed}{more}; {CHECK_COLUMN}."
+    return dataclasses.replace(verdict, reason=reason)
 
 
 def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Array] | None:
@@ -323,8 +380,10 @@ def _shared(plan: Plan, evidence: Evidence, audits: int) -> Bound:
 
 def foresee(plan: Plan) -> Power:
     """What an audit could find with a perfect attack, before anything is played."""
-    side = plan.protocol.tested // 2
-    return power_of(plan.mechanism.claims, plan.estimators[0], testing(plan), side, side)
+    absent, present = plan.stored.sides if plan.stored is not None else (1, 1)
+    tested = plan.protocol.tested
+    sides = tested * absent // (absent + present), tested * present // (absent + present)
+    return power_of(plan.mechanism.claims, plan.estimators[0], testing(plan), *sides)
 
 
 def testing(plan: Plan) -> Estimator | None:

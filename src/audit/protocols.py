@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -77,6 +78,7 @@ class Holdout:
         train, validation, _ = self.split()
         trials = source.trials(0, self.trials)
         fitted, chosen, tested = trials[:train], trials[train : train + validation], trials[train + validation :]
+        refuse_scarce_side((fitted, chosen, tested), self.least)
         attack = attacker(fitted)
         selection = chosen.score(attack(chosen))
         threshold = criterion(selection, claim)
@@ -158,6 +160,7 @@ class Crossfit:
         trials = source.trials(0, self.trials)
         cuts = self.cuts(attacker.learns)
         parts = [trials[first:last] for first, last in itertools.pairwise(cuts)]
+        refuse_scarce_side(parts, self.least)
         folds = []
         for k in range(1 if self.order == "progressive" else 0, len(parts)):
             before = trials[: cuts[k]]  # a view: what is long need not be copied
@@ -231,6 +234,7 @@ class Sequential:
         used = source.trials(0, cuts[0])
         for first, last in itertools.pairwise(cuts):
             part = source.trials(first, last - first)
+            refuse_scarce_side((used, part), self.least)
             folds.append(fold(used, part, attacker, criterion, claim, self.inner))
             evidence = Evidence(tuple(folds), stopped=True)
             if self._enough(bound(evidence, claim.notion).lower, claim.parameter):
@@ -318,6 +322,23 @@ def middle(values: Array) -> float:
 
 
 # --- one fold, and where to cut -------------------------------------------------------------------------------------
+
+
+def refuse_scarce_side(parts: Sequence[Trials], least: int) -> None:
+    """Stored trials may have few of one side; what is played has as many of each.
+
+    Raises:
+        AuditError: a part with fewer than ``least`` trials of a side.
+    """
+    for part in parts:
+        present = int(np.sum(part.bits))
+        scarce = min(present, len(part) - present)
+        if scarce < least:
+            which = "with" if present == scarce else "without"
+            raise AuditError(
+                f"{scarce} of the {len(part):,} trials of a part are {which} the record, and {least} are needed; give more"
+                f" such rows, or set +protocol.least={max(scarce, 1)}"
+            )
 
 
 def fold(used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, claim: Claim, inner: int) -> Fold:

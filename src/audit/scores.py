@@ -40,10 +40,10 @@ def bound(
     the criterion ``by_notion``, and the bound is read off the others alone: that is what the choice costs.
 
     Args:
-        in_scores: (n,) of runs with the record, high where the attack believes in it; infinities allowed.
-        out_scores: (m,) of runs without it.
+        in_scores: (n,) or (n, 1) of runs with the record, high where the attack believes in it; infinities allowed.
+        out_scores: (m,) or (m, 1) of runs without it.
         notion: what is bounded; GDP (μ) where nothing is said.
-        estimator: the recipe, any of ``audit.estimators``; Clopper–Pearson, which is finite-sample, where nothing is said.
+        estimator: the recipe, any of ``audit.estimators``; `exact`, which is finite-sample, where nothing is said.
         significance: error probability, in (0, ½); the estimator's own where nothing is said.
         threshold: from which on a score means "present"; chosen before the scores were seen.
         share: of each side that chooses the threshold where none is given, in (0, 1).
@@ -54,8 +54,8 @@ def bound(
         The bound, with the sort of promise that the estimator makes.
 
     Raises:
-        AuditError: scores that are empty, NaN or copies, a share that leaves a side empty, an estimator that cannot read
-            such evidence.
+        AuditError: scores that are empty, NaN or copies, labels in the place of a side, a notion or an estimator that is
+            none, a share that leaves a side empty, an estimator that cannot read such evidence.
 
     >>> from audit.privacy import PureDP
     >>> rng = np.random.default_rng(0)
@@ -66,7 +66,10 @@ def bound(
     >>> round(bound(ins, outs, notion=PureDP(), significance=0.05).lower, 2)  # half of them chose a threshold
     0.77
     """
+    _refuse_no_instance("notion", notion)
+    _refuse_no_instance("estimator", estimator)
     sides = [_side("out_scores", out_scores), _side("in_scores", in_scores)]
+    _refuse_labels(*sides)
     notion, recipe = notion or GDP(), estimator or DEFAULT()
     if significance is not None:
         if not 0 < significance < 0.5:
@@ -88,6 +91,10 @@ def _side(name: str, scores: ArrayLike) -> Array:
         side = np.asarray(scores, dtype=float)
     except (TypeError, ValueError) as error:
         raise AuditError(f"{name} holds no numbers ({error}); give one score a run") from error
+    if side.ndim == 2 and side.shape[1] == 1:  # a column, as data frames and networks give it
+        side = side[:, 0]
+    if side.ndim == 2 and side.shape[1] == 2:
+        raise AuditError(f"{name} has shape {side.shape}; give one score a run, such as {name}[:, 1]")
     if side.ndim != 1 or not len(side):
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
@@ -95,6 +102,42 @@ def _side(name: str, scores: ArrayLike) -> Array:
             f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too"
         )
     return side
+
+
+def _refuse_labels(outs: Array, ins: Array) -> None:
+    """Scikit-learn's metrics take labels beside scores of both sides; here each side has scores of its own.
+
+    Raises:
+        AuditError: one side holds only labels beside a continuous one.
+    """
+    numbers = [np.unique(side) for side in (outs, ins)]
+    labels = [values.tolist() in ([0, 1], [-1, 1]) for values in numbers]
+    for name, other, is_labels, values in (
+        ("out_scores", "in_scores", labels[0], numbers[1]),
+        ("in_scores", "out_scores", labels[1], numbers[0]),
+    ):
+        if is_labels and np.setdiff1d(values, [-1, 0, 1]).size > 1:
+            raise AuditError(
+                f"{name} holds only labels and {other} scores: one array of scores is due for each side, so with labels as"
+                " in scikit-learn call audit.bound(scores[labels == 1], scores[labels != 1])"
+            )
+
+
+def _refuse_no_instance(name: str, given: Any) -> None:
+    """Raise AuditError for a text or a class where its instance is due."""
+    if given is None or (hasattr(given, "name" if name == "estimator" else "beta") and not isinstance(given, type)):
+        return
+    what = given.__name__ if isinstance(given, type) else repr(given)
+    if name == "estimator":
+        cure = "give one of audit.estimators, such as audit.estimators.clopper_pearson.ClopperPearson()"
+    elif "approx" in str(what).lower():
+        cure = "give an instance: audit.ApproximateDP(delta=1e-5)"
+    else:
+        by_name = {"gdp": "GDP", "puredp": "PureDP", "pure": "PureDP", "dp": "PureDP", "zcdp": "ZCDP"}
+        known = by_name.get("".join(filter(str.isalnum, str(what).lower())))
+        every = "audit.GDP(), audit.PureDP(), audit.ApproximateDP(delta=1e-5) or audit.ZCDP()"
+        cure = f"give an instance: {f'audit.{known}()' if known else every}"
+    raise AuditError(f"{name}={what} is no {name}; {cure}")
 
 
 def _scores(sides: list[Array]) -> Scores:

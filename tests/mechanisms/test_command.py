@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 import time
 
@@ -86,6 +87,26 @@ for line in sys.stdin:
         program(code, npz=npz).release(data, 5, np.random.default_rng(0)).insider() for npz in (False, True)
     )
     assert plain.names == as_file.names == ("a!", "b!") and np.array_equal(plain.values, as_file.values)
+
+
+def test_a_program_is_told_whose_each_record_is_where_somebody_asked(program):
+    code = """
+import json, sys
+import numpy as np
+for line in sys.stdin:
+    ask = json.loads(line)
+    users = ask.get("users")
+    if "npz" in ask:
+        with np.load(ask["npz"], allow_pickle=False) as given:
+            users = given["users"].tolist() if "users" in given.files else None
+    count = -1 if users is None else len(set(users))
+    print(json.dumps({"rows": [[count]] * ask["trials"]}), flush=True)
+"""
+    table = WorstCase().data([True])
+    theirs = dataclasses.replace(table, users=np.arange(len(table.records)) % 4)
+    for npz in (False, True):
+        counts = [program(code, npz=npz).release(d, 2, np.random.default_rng(0)).insider() for d in (table, theirs)]
+        assert [count.values[0, 0] for count in counts] == [-1, 4]
 
 
 def test_what_is_no_row_of_numbers_is_an_event(program):

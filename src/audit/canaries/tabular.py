@@ -1,66 +1,160 @@
-"""A pair made of somebody's own table: a CSV file and its domain, in the convention of private-pgm."""
+"""A pair made of somebody's own table: a file of records and its public domain."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, AuditError, Domain, Neighbours, Table
+from audit.domains import DomainFile, is_missing, read_domain, text_of
+from audit.files import FileTable, listed, read_table
 from audit.privacy import STRICT
+
+Cell = bool | int | float | str | None
+Record = dict[str, Cell]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Parts:
+    """What a pair of tables is made of.
+
+    Args:
+        base: (n, d) the records that both have.
+        comes: (k, d) those of the canary, the rarest first.
+        goes: (k, d) what they replace; (0, d) where they are added.
+        users: (n,) whose each base record is; None where nobody asked.
+        user: whose the canary's are.
+    """
+
+    base: Array
+    comes: Array
+    goes: Array
+    users: Array | None = None
+    user: int = 0
+
+    def table(self, domain: Domain, present: bool) -> Table:
+        """One of the pair; the records in question come last."""
+        last = self.comes if present else self.goes
+        users = None if self.users is None else np.append(self.users, np.full(len(last), self.user))
+        return Table(domain, np.concatenate([self.base, last]), users)
 
 
 @dataclass(frozen=True, config=STRICT)
 class Tabular:
-    """The records of a CSV file, with or without one canary (add/remove neighbours).
+    """The records of a file, and one record, or all records of one user, that are there or not, or replaced.
 
     Args:
-        csv: path of integer-coded records with a header line; columns beyond the domain's are ignored.
-        domain_json: path of ``{"column": number of values, …}``. The domain is given, never read from the data.
-        canary: a record as ``{"column": value, …}``, or ``outlier``: the record of the file whose cells are rarest. The
-            outlier is taken out of the base data set; an explicit record is put in beside it.
+        csv: path of a table, of one of `audit.files.KINDS`; columns beyond the domain's are ignored.
+        domain_json: path of a domain file, see `audit.domains`. The domain is given, never read from the data.
+        canary: a record as ``{"column": value, …}``, put in beside the file's; or ``outlier``: the record of the file
+            whose cells are rarest, or the user with most records, rare ones counting more; or the name of a user.
+        neighbours: ``add_remove``: the canary is added. ``replace_one``: it replaces ``instead``. With ``_user``: all
+            records of one user are, which takes ``user``.
+        instead: the record that the canary replaces, as ``{"column": value, …}``; or ``typical``: one like the record of
+            the file whose cells are commonest. A user's are replaced by as many of it.
+        user: the column that says whose record each is, beside those of the domain.
 
     Raises:
-        AuditError: a file that cannot be read, a missing column, a value or a canary outside the domain.
+        AuditError: a file that cannot be read, a missing column, a value or a canary outside the domain, a user that is
+            not there.
     """
 
     csv: str
     domain_json: str
-    canary: dict[str, int] | Literal["outlier"] = "outlier"
-
-    neighbours: ClassVar[Neighbours] = "add_remove"
+    canary: Record | str | int = "outlier"
+    neighbours: Neighbours = "add_remove"
+    instead: Record | str = "typical"
+    user: str | None = None
 
     def __post_init__(self) -> None:
-        self._base_and_canary()
+        if self.neighbours.endswith("_user") != (self.user is not None):
+            raise AuditError(
+                f"canary.neighbours={self.neighbours} with canary.user={self.user or 'null'}: neighbours that differ in all"
+                " records of a user take both, such as canary.user=name canary.neighbours=add_remove_user"
+            )
+        if not isinstance(self.instead, dict) and self.instead != "typical":
+            raise AuditError(f"canary.instead={self.instead}: must be typical, or a record {{column: value, …}}")
+        if isinstance(self.canary, dict) and self.user is not None:
+            raise AuditError("canary.canary: with canary.user it is outlier, or the name of a user of the file")
+        if not isinstance(self.canary, dict) and self.user is None and self.canary != "outlier":
+            raise AuditError(f"canary.canary={self.canary}: must be outlier, or a record {{column: value, …}}")
+        if np.array_equal(self._parts.comes, self._parts.goes):
+            raise AuditError("canary.canary and canary.instead are the same records, so nothing differs; change one")
 
     @property
     def domain(self) -> Domain:
-        """The domain, as the JSON file gives it."""
-        return _read_domain(self.domain_json)
+        """The domain, as its file gives it."""
+        return self._known.domain
 
     @property
     def canaries(self) -> Array:
-        """(1, d) the record in question."""
-        return self._base_and_canary()[1][None, :]
+        """(1, d) the record in question; of a user with several, the rarest."""
+        return self._parts.comes[:1]
 
     def data(self, bits: Sequence[bool]) -> Table:
-        """The base records, and the canary where ``bits[0]``."""
-        base, canary = self._base_and_canary()
-        return Table(self.domain, np.concatenate([base, canary[None, :]]) if bits[0] else base)
+        """The base records, and the canary where ``bits[0]``, else what it replaces, if anything."""
+        return self._parts.table(self.domain, bool(bits[0]))
 
-    def _base_and_canary(self) -> tuple[Array, Array]:
+    @functools.cached_property
+    def _known(self) -> DomainFile:
+        return read_domain(self.domain_json, "canary.domain_json")
+
+    @functools.cached_property
+    def _parts(self) -> _Parts:
+        known, table = self._known, read_table(self.csv, "canary.csv", as_text=True)
+        records = known.encode(table, "canary.csv")
+        commonness = _commonness(Table(self.domain, records))
+        users, names = (None, []) if self.user is None else _users(table, self.user, self.domain)
+        user = 0 if users is None else self._place_of_user(names, users, commonness)
+        if isinstance(self.canary, dict):
+            ours, comes = np.zeros(len(records), bool), _explicit("canary", self.canary, known)[None, :]
+        else:
+            ours = users == user if users is not None else np.arange(len(records)) == np.argmin(commonness)
+            comes = records[ours][np.argsort(commonness[ours], kind="stable")]
+        base = records[~ours]
+        goes = base[:0]
+        if self.neighbours.startswith("replace"):
+            goes = np.repeat(self._instead(base, commonness[~ours])[None, :], len(comes), axis=0)
+        return _Parts(base, comes, goes, None if users is None else users[~ours], user)
+
+    def _place_of_user(self, names: Sequence[str], users: Array, commonness: Array) -> int:
+        """Which user is the canary: the one that was named, or the one with most records, rare ones counting more."""
         if self.canary == "outlier":
-            return _without_rarest(self.csv, self.domain)
-        return _read_records(self.csv, self.domain), _explicit(self.canary, self.domain)
+            columns = len(self.domain.columns)
+            surprise = columns * (columns + 1) / 2 * np.log(len(users)) - commonness  # Σ log(1/share of each cell) ≥ 0
+            return int(np.argmax(np.bincount(users, surprise)))
+        if str(self.canary) not in names:
+            raise AuditError(f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name another")
+        return names.index(str(self.canary))
+
+    def _instead(self, base: Array, commonness: Array) -> Array:
+        """(d,) the record that the canary replaces."""
+        if isinstance(self.instead, dict):
+            return _explicit("instead", self.instead, self._known)
+        if not len(base):
+            raise AuditError(f"canary.csv: {self.csv} has no other record to be replaced; give canary.instead")
+        return np.asarray(base[np.argmax(commonness)])
 
     def __str__(self) -> str:
-        base, canary = self._base_and_canary()
-        return f"{len(base):,} records of {Path(self.csv).name}, with or without the record {canary.tolist()}"
+        parts, known = self._parts, self._known
+        record = parts.comes[0].tolist()
+        cells = ", ".join(f"{name}={c.label(v)}" for (name, c), v in zip(known.codings.items(), record, strict=True))
+        what = f"the record {f'({cells})' if known.coded else record}"
+        if self.user is not None:
+            count = len(parts.comes)
+            what = f"the {count} record{'s' if count > 1 else ''} of one {self.user}"
+        how = (
+            f"{what}, or with {'others' if self.user else 'another'} instead"
+            if len(parts.goes)
+            else f"or without {what}"
+        )
+        draft = f"; {known.path.name} is a draft that nobody has checked" if known.draft else ""
+        return f"{len(parts.base):,} records of {Path(self.csv).name}, with {how}{draft}"
 
 
 def rarest(table: Table) -> int:
@@ -69,68 +163,44 @@ def rarest(table: Table) -> int:
     >>> rarest(Table(Domain(("a", "b"), (2, 2)), np.array([[0, 0], [0, 0], [1, 0], [0, 0]])))
     2
     """
+    return int(np.argmin(_commonness(table)))
+
+
+def _commonness(table: Table) -> Array:
+    """(n,) Σ log(count of its one-way and two-way cells) of each record."""
     columns = table.domain.columns
     cliques = [(a,) for a in columns] + [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]]
     commonness = np.zeros(len(table.records))
     for clique in cliques:
-        commonness += np.log(table.marginal(clique)[table.cells(clique)])
-    return int(np.argmin(commonness))
+        cells, place = np.unique(table.cells(clique), return_inverse=True)
+        commonness += np.log(np.bincount(place, minlength=len(cells)))[place]
+    return commonness
 
 
-@functools.lru_cache(maxsize=8)
-def _without_rarest(path: str, domain: Domain) -> tuple[Array, Array]:
-    records = _read_records(path, domain)
-    place = rarest(Table(domain, records))
-    return np.delete(records, place, axis=0), records[place]
-
-
-def _explicit(canary: dict[str, int], domain: Domain) -> Array:
-    if set(canary) != set(domain.columns):
-        odd = sorted(set(canary) ^ set(domain.columns))
-        raise AuditError(f"canary.canary must give each column of the domain once; check {', '.join(odd)}")
-    for column, size in zip(domain.columns, domain.sizes, strict=True):
-        if not 0 <= canary[column] < size:
-            raise AuditError(
-                f"canary.canary: {column}={canary[column]} is outside its domain 0…{size - 1}; choose a value inside it"
-            )
-    return np.array([canary[c] for c in domain.columns])
-
-
-@functools.lru_cache(maxsize=8)
-def _read_domain(path: str) -> Domain:
-    try:
-        sizes: Any = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise AuditError(f"canary.domain_json: cannot read {path} as JSON ({error})") from error
-    if not isinstance(sizes, dict) or not sizes or not all(type(n) is int and n >= 1 for n in sizes.values()):
-        raise AuditError(f'canary.domain_json: {path} must hold {{"column": number of values, …}}, each at least 1')
-    return Domain(tuple(sizes), tuple(sizes.values()))
-
-
-@functools.lru_cache(maxsize=8)
-def _read_records(path: str, domain: Domain) -> Array:
-    try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            header = [name.strip().strip('"') for name in file.readline().split(",")]
-            missing = [c for c in domain.columns if c not in header]
-            if missing:
-                raise AuditError(f"canary.csv: {path} has no column {missing[0]!r}; the domain names it")
-            places = [header.index(c) for c in domain.columns]
-            lines = file.read().splitlines()
-            values = np.loadtxt(lines, delimiter=",", usecols=places, ndmin=2) if lines else np.empty((0, len(places)))
-    except (OSError, ValueError) as error:
-        raise AuditError(f"canary.csv: cannot read {path} as integer-coded records ({error})") from error
-    return _inside(path, values, domain)
-
-
-def _inside(path: str, values: Array, domain: Domain) -> Array:
-    if not len(values):
-        raise AuditError(f"canary.csv: {path} has no records")
-    wrong = (values < 0) | (values >= np.array(domain.sizes)) | (values != np.floor(values))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
+def _users(table: FileTable, user: str, domain: Domain) -> tuple[Array, list[str]]:
+    """(n,) whose each record is, as a number, and the names behind the numbers."""
+    if user in domain.columns:
+        raise AuditError(f"canary.user: {user!r} is in the domain too; take it out of canary.domain_json")
+    if user not in table.columns:
         raise AuditError(
-            f"canary.csv: {path}, line {row + 2}: {domain.columns[column]}={values[row, column]:g} is outside its"
-            f" domain 0…{domain.sizes[column] - 1} of whole numbers; mend the file or the domain"
+            f"canary.user: {table.path} has no column {user!r}; it has {listed(list(table.columns))}: name one of them"
         )
-    return values.astype(np.int64)
+    names = ["" if is_missing(cell) else text_of(cell) for cell in table.columns[user].tolist()]
+    if "" in names:
+        raise AuditError(
+            f"canary.user: {table.path}, row {names.index('') + 1}: {user} is missing; say whose record it is"
+        )
+    known, users = np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)
+    return users, known.tolist()
+
+
+def _explicit(key: str, record: Record, known: DomainFile) -> Array:
+    """(d,) the codes of a record that a person gave."""
+    if set(record) != set(known.codings):
+        odd = sorted(set(record) ^ set(known.codings))
+        raise AuditError(f"canary.{key} must give each column of the domain once; check {', '.join(odd)}")
+    codes = {name: coding.code(record[name]) for name, coding in known.codings.items()}
+    outside = [name for name, code in codes.items() if code is None]
+    if outside:
+        raise AuditError(f"canary.{key}: {known.why_outside(outside[0], record[outside[0]])}")
+    return np.array(list(codes.values()))

@@ -13,7 +13,7 @@ import numpy as np
 from audit.core import TRIAL_ARRAYS, Array, AuditError, Trials
 from audit.game.backends import Backend
 from audit.game.cache import Cache
-from audit.game.play import CanaryGame, Game, carried, interleave
+from audit.game.play import CanaryGame, Game, carried
 
 Watch = Callable[[int], None]
 
@@ -84,23 +84,34 @@ class Played:
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """Trials that were played elsewhere, each side shuffled, then one of each side in turn.
+    """Trials that were played elsewhere, each side shuffled and spread evenly over the stream.
 
-    Even slices are balanced, as those of `Played` are. Where one side has more trials, the rest of it is left out.
+    Every slice has both sides in the same proportion: in turn where they are as many, as those of `Played` are. Of fewer
+    trials than there are, half are of the smaller side, or all that it has.
 
     Args:
         recorded: all trials there are.
         seed: of the shuffle.
+        asked: how many will be asked for; None: all.
     """
 
     recorded: Trials
     seed: int
+    asked: int | None = None
 
     @property
     def limit(self) -> int:
-        """Twice as many as the smaller side has."""
+        """All that there are, of both sides together."""
+        return len(self.recorded)
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """How many absent and how many present trials the stream has."""
+        asked = self.limit if self.asked is None else min(self.asked, self.limit)
         present = int(np.sum(self.recorded.bits))
-        return 2 * min(present, len(self.recorded) - present)
+        smaller = min(present, self.limit - present)
+        scarce = max(min(smaller, asked // 2), asked - (self.limit - smaller))
+        return (asked - scarce, scarce) if smaller == present else (scarce, asked - scarce)
 
     def trials(self, first: int, count: int) -> Trials:
         """Trials ``first`` … ``first + count − 1`` of the shuffled stream.
@@ -123,9 +134,12 @@ class Stored:
     @functools.cached_property
     def _stream(self) -> Trials:
         rng, bits = np.random.default_rng(self.seed), self.recorded.bits
-        sides = [rng.permutation(np.flatnonzero(bits == bit))[: self.limit // 2] for bit in (False, True)]
-        place = np.arange(self.limit)
-        return dataclasses.replace(self.recorded[interleave(sides)], index=place, run=place)
+        sides = [rng.permutation(np.flatnonzero(bits == bit))[:count] for bit, count in enumerate(self.sides)]
+        # The i-th of n stands at (i + ½)/n of the stream; a stable sort takes the absent one first where two are level.
+        level = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in self.sides])
+        order = np.concatenate(sides)[np.argsort(level, kind="stable")]
+        place = np.arange(len(order))
+        return dataclasses.replace(self.recorded[order], index=place, run=place)
 
 
 def _room_for(part: Trials, count: int) -> dict[str, Array]:

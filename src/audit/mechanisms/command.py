@@ -5,6 +5,7 @@ line of standard output, until its input ends:
 
     {"seed": 7, "trials": 100, "data": [[0], [1]], "columns": null}      columns: names, where the data set has them
     {"seed": 7, "trials": 100, "npz": "/tmp/…/data.npz"}                 with mechanism.npz=true: arrays data, columns
+    {…, "users": [0, 0, 1]}                                              whose each record is, where canary.user says so
 
     {"rows": [[0.3], [1.7], …], "columns": ["count"]}                    one row a trial; columns may be left out
     {"npz": "/tmp/mine.npz"}                                             arrays rows (trials, k) and, if wanted, columns
@@ -167,12 +168,15 @@ def _as_request(data: Any, npz: bool) -> Iterator[dict[str, Any]]:
     """A data set as keys of a request."""
     records = np.asarray(data.records if isinstance(data, Table) else data)
     names = list(data.domain.columns) if isinstance(data, Table) else None
+    users = data.users if isinstance(data, Table) else None
     if not npz:
-        yield {"data": records.tolist(), "columns": names}
+        yield {"data": records.tolist(), "columns": names} | ({} if users is None else {"users": users.tolist()})
         return
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         path = Path(folder) / "data.npz"
-        np.savez(path, data=records, columns=np.array(names or [], dtype=str))
+        arrays = {"data": records, "columns": np.array(names or [], dtype=str)}
+        arrays |= {} if users is None else {"users": users}
+        np.savez(path, **arrays)  # type: ignore[arg-type]
         yield {"npz": str(path)}
 
 
