@@ -357,9 +357,9 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=5 * 2**20))
     with pytest.raises(AuditError, match="has 5 MB left"):
-        tracking.check(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=tracking.ROOM))
-    tracking.check(tmp_path)
+        run_log.check_folder(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=run_log.MIN_FREE_BYTES))
+    run_log.check_folder(tmp_path)
 
 
 def test_a_root_that_was_moved_is_said(tmp_path: Path) -> None:
@@ -441,21 +441,21 @@ def test_a_server_that_is_not_there_is_said_at_once(
 
 
 def test_a_server_that_keeps_silent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "PATIENCE", 0.2)
+    monkeypatch.setattr(tracking, "CONNECT_TIMEOUT_S", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(AuditError, match="does not answer"):
-            tracking.check(tmp_path)
+            run_log.check_folder(tmp_path)
 
 
 def test_a_server_that_is_broken_is_said_and_a_guarded_one_is_there() -> None:
     with server(503) as uri, pytest.raises(AuditError, match="HTTP status 503"):
-        tracking._reach(uri)
+        check_reachable(uri)
     for status in (200, 401):
         with server(status) as uri:
-            tracking._reach(uri)
+            check_reachable(uri)
 
 
 def test_files_for_a_server_are_uploaded(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
