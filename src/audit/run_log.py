@@ -159,7 +159,7 @@ def masked(text: str, uri: str) -> str:
     text = re.sub(r"(\w://)[^\s/'\"]*@", r"\1", text)
     for secret in sorted(_secrets(uri), key=len, reverse=True):
         text = text.replace(secret, "***")
-    return SECRET_VALUE.sub(r"\1***", text)
+    return text
 
 
 def _secrets(uri: str) -> set[str]:
@@ -242,9 +242,13 @@ def _check_address(uri: str) -> None:
     try:
         parsed = urllib.parse.urlsplit(uri)
         _ = parsed.port
-        if parsed.hostname or not is_server(uri):
+        unescaped = _dialect(uri) == "sqlite" and any("=" not in part for part in parsed.query.split("&") if part)
+        if unescaped:
+            wrong = "a ? in the name of a file is written %3F"
+        elif is_server(uri) and not parsed.hostname:
+            wrong = "it has no host"
+        else:
             return
-        wrong = "it has no host"
     except ValueError:
         wrong = "its host or port is wrong; in a password, / is written %2F, @ %40 and % %25"
     raise AuditError(f"MLFLOW_TRACKING_URI={public(uri)} is no address: {wrong}")
