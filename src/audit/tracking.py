@@ -291,15 +291,15 @@ class Store:
         Raises:
             AuditError: when anything went wrong.
         """
+        file_is_there = self.database.check if self.database is not None else lambda: None
         with _one_line(what, self.uri, self.root):
+            file_is_there()
             try:
                 yield
             except Exception:
-                if self.database is not None:
-                    self.database.check()  # a better reason than MLflow's, that there is no such table or run
+                file_is_there()  # a better reason than MLflow's, that there is no such table or run
                 raise
-        if self.database is not None:
-            self.database.check()
+        file_is_there()
 
     def search(self, wanted: str = "") -> list[Run]:
         """All runs that ``wanted``, a filter in MLflow's language, finds; the newest first."""
