@@ -575,13 +575,12 @@ def _import_client() -> type[MlflowClient]:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(CALL_TIMEOUT_S))
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # of its 7 the last waits for two minutes
-    chosen = "MLFLOW_LOGGING_LEVEL" in os.environ
     level = os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(level.upper())  # it reads the variable only when it is first imported
-    if not chosen:  # it prints a traceback of each database error that it raises, which we say in one line
+    if level.upper() != "DEBUG":  # it prints a traceback of each database error that it raises; we say it in one line
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return MlflowClient
 
