@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 MIN_FREE_BYTES = 100 * 2**20  # an audit's trials, scores and figures are a few MB
 CONNECT_TIMEOUT_S = 10.0  # for the first answer of a server or database
+FILE_TIMEOUT_S = 120.0  # for a SQLite file: no network is slow then, but the machine may be busy with many audits
 DATABASES = {"sqlite", "postgresql", "mysql", "mssql"}  # those that MLflow takes
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 QUESTION = "api/2.0/mlflow/experiments/get-by-name?experiment_name=audit"  # a health check alone can lie
@@ -232,9 +233,10 @@ def check_reachable(uri: str) -> None:
     if not is_server(uri) and not is_database(uri):
         return
     _check_address(uri)
-    ask, what = (_ask_server, "tracking server") if is_server(uri) else (_ask_database, "database")
-    with _no_answer_is_one_line(what, uri):
-        within(CONNECT_TIMEOUT_S, lambda: ask(uri))
+    limit = FILE_TIMEOUT_S if _dialect(uri) == "sqlite" else CONNECT_TIMEOUT_S
+    with _no_answer_is_one_line("tracking server" if is_server(uri) else "database", uri):
+        ask = _server_question(uri) if is_server(uri) else _database_question(uri)
+        within(limit, ask)
 
 
 def _check_address(uri: str) -> None:
@@ -288,25 +290,32 @@ def _first(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _ask_server(uri: str) -> None:
-    with urllib.request.urlopen(f"{public(uri).rstrip('/')}/{QUESTION}", timeout=CONNECT_TIMEOUT_S):
-        pass
+def _server_question(uri: str) -> Callable[[], None]:
+    def ask() -> None:
+        with urllib.request.urlopen(f"{public(uri).rstrip('/')}/{QUESTION}", timeout=CONNECT_TIMEOUT_S):
+            pass
+
+    return ask
 
 
-def _ask_database(uri: str) -> None:
-    """Connect, and list the tables, which reads the file where it is one."""
+def _database_question(uri: str) -> Callable[[], None]:
+    """What connects and lists the tables, which reads the file where it is one. Its imports are not timed: done here."""
     import sqlalchemy
     from sqlalchemy.pool import NullPool
 
     url = sqlalchemy.make_url(uri)
     if url.get_backend_name() == "sqlite" and url.database and not url.query.get("uri"):
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)  # as MLflow does
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.filterwarnings("error", "Query string argument", sqlalchemy.exc.SAWarning)  # an unescaped ?
-        engine = sqlalchemy.create_engine(url, poolclass=NullPool)
-        with engine.connect() as connection:
-            sqlalchemy.inspect(connection).get_table_names()
+    engine = sqlalchemy.create_engine(url, poolclass=NullPool)
+
+    def ask() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", "Query string argument", sqlalchemy.exc.SAWarning)  # an unescaped ?
+            with engine.connect() as connection:
+                sqlalchemy.inspect(connection).get_table_names()
+
+    return ask
 
 
 # --- what went wrong ---------------------------------------------------------------------------------------------------

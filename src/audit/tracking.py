@@ -32,6 +32,7 @@ from audit import charts
 from audit.core import Array, AuditError, Fold, LadderRun, Result
 from audit.privacy import GDP, ApproximateDP
 from audit.run_log import (
+    FILE_TIMEOUT_S,
     DatabaseFile,
     NoAnswerError,
     check_folder,
@@ -533,9 +534,9 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
             if not os.environ.get("MLFLOW_TRACKING_URI") and _on_local_disk(root):
                 with contextlib.closing(sqlite3.connect(root / "mlflow.db", timeout=20)) as database:
                     database.execute("PRAGMA journal_mode=WAL")  # readers and a writer do not wait for one another
-            limit = CREATE_TIMEOUT_S if is_database(uri) else float(_call_timeout())
+            limit = CREATE_TIMEOUT_S if is_database(uri) else _call_timeout(uri)
             experiment = within(limit, lambda: _experiment(client, root, uri, name))
-            return _TimedClient(client), experiment
+            return _TimedClient(client, uri), experiment
     except filelock.Timeout as error:
         raise AuditError(
             f"{error.lock_file} has been locked for a minute; end the process that holds it and try again"
@@ -545,13 +546,14 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
 class _TimedClient:
     """mlflow's client, whose calls are given up when they are late. After the first that is, none is made."""
 
-    def __init__(self, client: MlflowClient) -> None:
+    def __init__(self, client: MlflowClient, uri: str) -> None:
         self._client = client
+        self._uri = uri
         self._late: NoAnswerError | None = None
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._client, name)
-        limit = UPLOAD_TIMEOUT_S if name == "log_artifacts" else float(_call_timeout())
+        limit = UPLOAD_TIMEOUT_S if name == "log_artifacts" else _call_timeout(self._uri)
 
         def call(*args: Any, **named: Any) -> Any:
             if self._late is not None:
@@ -565,10 +567,11 @@ class _TimedClient:
         return call
 
 
-def _call_timeout() -> int:
-    """Seconds for one call: MLflow's own setting, where it is one."""
+def _call_timeout(uri: str) -> float:
+    """Seconds for one call: a file's, else MLflow's own setting, where it is one."""
     given = os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "")
-    return int(given) if given.isdecimal() and int(given) else CALL_TIMEOUT_S
+    asked = int(given) if given.isdecimal() and int(given) else CALL_TIMEOUT_S
+    return FILE_TIMEOUT_S if uri.startswith("sqlite") else float(asked)
 
 
 def _import_client() -> type[MlflowClient]:
