@@ -526,10 +526,10 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
     """A client and the experiment's id, made by one process at a time: two at once would both create the tables."""
     import filelock
 
+    mlflow_client = _import_client()  # seconds, in which nobody need wait for us
     try:
         with filelock.FileLock(root / ".mlflow.lock", timeout=60):
             check_reachable(uri)
-            mlflow_client = _import_client()
             client = within(CREATE_TIMEOUT_S, lambda: mlflow_client(tracking_uri=uri, registry_uri=uri))
             if not os.environ.get("MLFLOW_TRACKING_URI") and _on_local_disk(root):
                 with contextlib.closing(sqlite3.connect(root / "mlflow.db", timeout=20)) as database:
