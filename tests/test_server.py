@@ -68,6 +68,27 @@ def test_a_ui_that_cannot_start_says_why() -> None:
         pass
 
 
+def test_a_password_is_neither_on_a_command_line_nor_in_what_is_said() -> None:
+    lines: list[str] = []
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            listed = subprocess.run(["ps", "-e", "-o", "args="], capture_output=True, text=True, check=True).stdout
+            lines.extend(line for line in listed.splitlines() if "mlflow" in line)
+            time.sleep(0.05)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    uri = "mysql+nonsense://me:pass%2Fword123@127.0.0.1/db"
+    with pytest.raises(AuditError, match="did not start") as raised, server.serve(uri, 5998):
+        pass
+    ended.set()
+    looking.join()
+    assert any("mlflow ui" in line and "5998" in line for line in lines), "it was seen"
+    assert not [line for line in lines if "word123" in line] and "word123" not in str(raised.value)
+
+
 def test_an_echo_is_no_answer() -> None:
     """What Linux does to whoever knocks on a free port of its own range, now and then: it connects him to himself."""
     with socket.socket() as echo, tempfile.TemporaryFile() as log:
@@ -131,6 +152,7 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
         child = int(listed.stdout.split()[0])
         assert len(group(child)) >= 2  # the UI and its worker
+        assert not [line for line in group(child) if "mlflow.db" in line], "an address may hold a password"
         os.kill(process.pid, number)
         rest, _ = process.communicate(timeout=30)
     assert process.returncode == 0 and rest.strip() == "stopped"

@@ -10,10 +10,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -358,15 +354,6 @@ def test_an_unwritable_root_is_said(tmp_path: Path, place: str) -> None:
         Store.open(tmp_path / place)
 
 
-def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=5 * 2**20))
-    with pytest.raises(AuditError, match="has 5 MB left"):
-        tracking.check(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=tracking.ROOM))
-    tracking.check(tmp_path)
-
-
 def test_a_root_that_was_moved_is_said(tmp_path: Path) -> None:
     Store.open(tmp_path / "before")
     shutil.copytree(tmp_path / "before", tmp_path / "after")
@@ -407,60 +394,6 @@ def test_runs_of_dead_processes_are_closed_and_no_others(tmp_path: Path) -> None
 
 
 # --- a tracking server ------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def server(status: int) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_address[1]}"
-        httpd.shutdown()
-        thread.join()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.mark.parametrize("scheme", ["http", "postgresql"])
-def test_a_server_that_is_not_there_is_said_at_once(
-    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{scheme}://me:secret@127.0.0.1:{free_port()}/x")
-    start = time.monotonic()
-    with pytest.raises(AuditError, match=r"does not answer \(.*refused.*unset MLFLOW_TRACKING_URI") as raised:
-        Store.open(tmp_path)
-    assert time.monotonic() - start < 3
-    assert "secret" not in str(raised.value)
-
-
-def test_a_server_that_keeps_silent_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "PATIENCE", 0.2)
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(AuditError, match="does not answer"):
-            tracking.check(tmp_path)
-
-
-def test_a_server_that_is_broken_is_said_and_a_guarded_one_is_there() -> None:
-    with server(503) as uri, pytest.raises(AuditError, match="HTTP status 503"):
-        tracking._reach(uri)
-    for status in (200, 401):
-        with server(status) as uri:
-            tracking._reach(uri)
 
 
 def test_files_for_a_server_are_uploaded(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

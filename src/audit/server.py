@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from audit.core import AuditError
-from audit.tracking import ALL, PARENT, Store, is_server, public, run_link, sweep_link, tracking_uri
+from audit.run_log import is_server, masked, public, tracking_uri
+from audit.tracking import ALL, PARENT, Store, run_link, sweep_link
 
 HOST, PORT = "127.0.0.1", 5000
 START = 90.0  # seconds that the UI may take to start; 7 on an idle machine
@@ -105,25 +106,25 @@ def serve(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
     Raises:
         AuditError: when it does not start.
     """
-    quiet = {
+    given = {
+        "MLFLOW_BACKEND_STORE_URI": uri,  # no option: everybody may read the command line of a process
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
     }
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--host", HOST]
-    command += ["--port", str(port), "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     with _terminate_is_interrupt(), tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            command, env=os.environ | quiet, start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command, env=os.environ | given, start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         try:
-            _wait_until_healthy(process, port, log)
+            _wait_until_healthy(process, port, log, uri)
             yield process
         finally:
             _end(process)
 
 
-def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, log: IO[bytes], uri: str = "") -> None:
     """Ask until the UI answers; it must be ours that answers, so it must be alive too."""
     stop = time.monotonic() + START
     while time.monotonic() < stop and process.poll() is None:
@@ -135,7 +136,7 @@ def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, log: IO[byt
         time.sleep(0.2)
     log.seek(0)
     lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-    cause = lines[-1].strip() if lines else f"no answer in {START:.0f} s"
+    cause = masked(lines[-1].strip(), uri) if lines else f"no answer in {START:.0f} s"
     raise AuditError(f"the MLflow UI did not start ({cause}); try another port: audit ui --port N")
 
 

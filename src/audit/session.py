@@ -10,7 +10,6 @@ import dataclasses
 import datetime
 import logging
 import platform
-import subprocess
 from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +24,7 @@ from rich.text import Text
 from audit import interrupted
 from audit.accuracy_first import LadderPlan, climb
 from audit.canaries.worst_case import WorstCase
+from audit.commit import commit
 from audit.core import AuditError, LadderRun, Result
 from audit.cost import cost, work_of
 from audit.experiment import Plan, audit, family_wise, foresee
@@ -67,26 +67,32 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._parent is not None:
-            self._gather(self._parent, _status(error, self.failures))
-        _say(self.failures)
+        try:
+            if self._parent is not None:
+                with _recorded(self.failures, "sweep", error):
+                    self._gather(self._parent, _status(error, self.failures))
+        finally:
+            _say(self.failures)
 
     def _gather(self, parent: str, status: Status) -> None:
-        """Log a sweep's table, figures and page on its parent run, and print them."""
+        """Log a sweep's table, figures and page on its parent run, and print them; the table even if it is not logged."""
         results = [result for _, result in self.audits]
-        page = None
-        if results:
-            family = family_words(len(results), family_wise(self.audits))
-            together = " ".join(filter(None, (controls.control_words(results), family)))
+        if not results:
+            self._store.finish_sweep(parent, results, status)
+            return
+        family = family_words(len(results), family_wise(self.audits))
+        together = " ".join(filter(None, (controls.control_words(results), family)))
+        try:
             where, command = self._store.folder(parent), self._provenance["command"]
-            page = files.save_sweep(results, where, self._sweep or "sweep", command, together)
-        self._store.finish_sweep(parent, results, status)
-        if page is not None:
+            with self._store.one_line("the sweep's report cannot be written"):
+                page = files.save_sweep(results, where, self._sweep or "sweep", command, together)
+            self._store.finish_sweep(parent, results, status)
+        finally:
             out.print(tables.sweep_table(results))
             out.print(together)
-            out.print(f"report {page}", soft_wrap=True, highlight=False)
-            link = self._store.sweep_link(parent)
-            out.print(f"sweep  {link}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+        out.print(f"report {page}", soft_wrap=True, highlight=False)
+        link = self._store.sweep_link(parent)
+        out.print(f"sweep  {link}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
 
     @property
     def status(self) -> int:
@@ -100,24 +106,31 @@ class Session:
         plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
         name = self._short.get(plan.name, plan.name)
         run = self._store.start(name, plan.config, parent=self._parent, tags={"audit": plan.name})
+        result = None
         try:
             with _log_above_bars():
                 log.debug("run %s: %s", run, plan)
                 result = audit(plan, bars)
-                page = files.save(result, self._store.folder(run))
-                self._store.log_result(run, result)
+                page = self._keep(run, result)
         except BaseException as error:
-            self._store.finish(run, _status(error, []))
-            if not isinstance(error, AuditError) or interrupted(error):
-                raise
-            self.failures.append(f"{plan.name}: {error}")
+            if result is not None and isinstance(error, AuditError):
+                out.print(tables.table(result))  # what was found is not lost with the run log
+            _close(self._store, run, error, f"{plan.name}: ", self.failures)
             return
-        self._store.finish(run, "FINISHED")
         self.audits.append((plan, result))
         try:
             self._show(result, run, page)
         except OSError as error:  # the result is logged; only the terminal, or the file in its place, is full
             self.failures.append(f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})")
+
+    def _keep(self, run: str, result: Result) -> Path:
+        """Write, log and close a run that was played; return its page."""
+        folder = self._store.folder(run)
+        with self._store.one_line("the report cannot be written"):
+            page = files.save(result, folder)
+        self._store.log_result(run, result)
+        self._store.finish(run, "FINISHED")
+        return page
 
     def _show(self, result: Result, run: str, page: Path) -> None:
         out.print(tables.table(result))
@@ -146,13 +159,22 @@ class LadderSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._parent is not None:
-            if self.runs:
-                path = ladders.save_ladder_sweep(self.runs, self._store.folder(self._parent))
-                out.print(ladders.ladder_sweep_table(self.runs))
-                out.print(f"table  {path}", soft_wrap=True, highlight=False)
-            self._store.finish_sweep(self._parent, [], _status(error, self.failures))
-        _say(self.failures)
+        try:
+            if self._parent is not None:
+                with _recorded(self.failures, "sweep", error):
+                    self._gather(self._parent, _status(error, self.failures))
+        finally:
+            _say(self.failures)
+
+    def _gather(self, parent: str, status: Status) -> None:
+        """Print and write a sweep's table, and close its parent run."""
+        if self.runs:
+            out.print(ladders.ladder_sweep_table(self.runs))
+            folder = self._store.folder(parent)
+            with self._store.one_line("the sweep's table cannot be written"):
+                path = ladders.save_ladder_sweep(self.runs, folder)
+            out.print(f"table  {path}", soft_wrap=True, highlight=False)
+        self._store.finish_sweep(parent, [], status)
 
     @property
     def status(self) -> int:
@@ -163,25 +185,47 @@ class LadderSession:
         """One run: climbed, logged, printed."""
         plan = dataclasses.replace(plan, provenance=self._provenance | plan.provenance)
         run = self._store.start(plan.name, plan.config, parent=self._parent)
-        folder = self._store.folder(run)
+        found = None
         try:
             with bars("ladder", len(plan.ladder.eps)) as advance:
                 found, model = climb(plan, lambda step, steps: advance(1))
-            output, figure = model.write(folder), ladders.save_ladder(found, folder)
+            folder = self._store.folder(run)
+            with self._store.one_line("the model and its figure cannot be written"):
+                output, figure = model.write(folder), ladders.save_ladder(found, folder)
             self._store.log_ladder(run, found)
+            self._store.finish(run, "FINISHED")
         except BaseException as error:
-            self._store.finish(run, _status(error, []))
-            if not isinstance(error, AuditError) or interrupted(error):
-                raise
-            self.failures.append(f"{plan.name}: {error}")
+            if found is not None and isinstance(error, AuditError):
+                out.print(ladders.ladder_table(found))  # what was spent is not spent unseen
+            _close(self._store, run, error, f"{plan.name}: ", self.failures)
             return
-        self._store.finish(run, "FINISHED")
         self.runs.append(found)
         if self._parent is None:
             out.print(ladders.ladder_table(found))
             for name, path in (("output", output), ("figure", figure)):
                 out.print(f"{name} {path}", soft_wrap=True, highlight=False)
             out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+
+
+@contextlib.contextmanager
+def _recorded(failures: list[str], what: str, before: BaseException | None = None) -> Iterator[None]:
+    """An AuditError inside the block becomes a failure, unless an error before it is on its way already."""
+    try:
+        yield
+    except AuditError as error:
+        if interrupted(error):
+            raise
+        if before is None:
+            failures.append(f"{what}: {error}")
+
+
+def _close(store: Store, run: str, error: BaseException, name: str, failures: list[str]) -> None:
+    """Close a run that went wrong, where the run log still can be written; record an AuditError, and raise any other."""
+    with _recorded(failures, name, error):
+        store.finish(run, _status(error, []))
+    if not isinstance(error, AuditError) or interrupted(error):
+        raise error
+    failures.append(f"{name}{error}")
 
 
 def _say(failures: list[str]) -> None:
@@ -263,16 +307,3 @@ def _version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def commit() -> str:
-    """The commit of the repository that the working directory is in, with ``+`` where files differ from it."""
-
-    def git(*words: str) -> str:
-        run = subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=10)
-        return run.stdout.strip()
-
-    try:
-        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return "none"

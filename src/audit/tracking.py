@@ -15,12 +15,10 @@ import logging
 import math
 import os
 import re
-import shutil
 import socket
 import sqlite3
 import tempfile
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 import warnings
@@ -33,6 +31,22 @@ import numpy as np
 from audit import charts
 from audit.core import Array, AuditError, Fold, LadderRun, Result
 from audit.privacy import GDP, ApproximateDP
+from audit.run_log import (
+    FILE_TIMEOUT_S,
+    DatabaseFile,
+    NoAnswerError,
+    check_folder,
+    check_reachable,
+    is_database,
+    is_full,
+    is_server,
+    least_room,
+    one_line_of,
+    public,
+    resolved,
+    tracking_uri,
+    within,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,8 +56,9 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 EXPERIMENT = "audit"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `audit ui` listens unless told otherwise
-ROOM = 100 * 2**20  # bytes that must be free: an audit's trials, scores and figures are a few MB
-PATIENCE = 4.0  # seconds that a tracking server has to answer
+CALL_TIMEOUT_S = 30  # for each call of MLflow's, with its retries; MLFLOW_HTTP_REQUEST_TIMEOUT where that is set
+UPLOAD_TIMEOUT_S = 600.0  # for the files of a run, some MB
+CREATE_TIMEOUT_S = 300.0  # for the tables of a new database, some hundred statements
 PARENT = "mlflow.parentRunId"
 ALL = "audits"  # key of the shared view of all audits
 ALPHA = np.arange(101) / 100  # where the tradeoff curve is logged
@@ -230,29 +245,31 @@ class Store:
         uri: of the database or server.
         root: the project's ``mlruns`` folder.
         experiment: id of the experiment that all runs are in.
-        client: mlflow's.
+        client: mlflow's, each call of which has a time limit.
+        database: the file behind ``uri``, where it is one.
     """
 
     uri: str
     root: Path
     experiment: str
     client: MlflowClient
+    database: DatabaseFile | None = None
 
     @classmethod
     def open(cls, root: Path | str, experiment: str = EXPERIMENT) -> Store:
         """Open, after making sure that what will be found can be kept.
 
         Raises:
-            AuditError: ``root`` cannot be written or is full; the tracking server does not answer.
+            AuditError: ``root`` cannot be written or is full; the tracking server or database does not answer.
         """
-        root = Path(root).resolve()
-        check(root)
+        root = resolved(root)
+        check_folder(root)
         uri = tracking_uri(root)
-        with _one_line(f"the run log {public(uri)} cannot be opened"):
+        with _one_line(f"the run log {public(uri)} cannot be opened", uri, root):
             client, found = _locked(root, uri, experiment)
-        store = cls(uri, root, found, client)
-        store._bury_dead()
-        with _one_line(f"the run log {public(uri)} cannot be written"):
+            store = cls(uri, root, found, client, DatabaseFile.of(uri))
+        store._close_orphaned_runs()
+        with store.one_line(f"the run log {public(uri)} cannot be written"):
             store._share_view(ALL, "tags.verdict LIKE '%'")
         return store
 
@@ -263,16 +280,36 @@ class Store:
         Raises:
             AuditError: nothing is logged yet; and as `open`.
         """
-        database = Path(root).resolve() / "mlflow.db"
-        if not os.environ.get("MLFLOW_TRACKING_URI") and not database.exists():
-            raise AuditError(f"nothing is logged in {database.parent} yet; run an audit first: audit")
-        return cls.open(root)
+        folder = resolved(root)
+        if not os.environ.get("MLFLOW_TRACKING_URI") and not os.path.exists(folder / "mlflow.db"):
+            raise AuditError(f"nothing is logged in {folder} yet; run an audit first: audit")
+        return cls.open(folder)
+
+    @contextlib.contextmanager
+    def one_line(self, what: str) -> Iterator[None]:
+        """MLflow's and the system's errors inside the block as one line; so too, if the database file is gone after it.
+
+        Args:
+            what: what could not be done, which the line begins with.
+
+        Raises:
+            AuditError: when anything went wrong.
+        """
+        file_is_there = self.database.check if self.database is not None else lambda: None
+        with _one_line(what, self.uri, self.root):
+            file_is_there()
+            try:
+                yield
+            except Exception:
+                file_is_there()  # a better reason than MLflow's, that there is no such table or run
+                raise
+        file_is_there()
 
     def search(self, wanted: str = "") -> list[Run]:
         """All runs that ``wanted``, a filter in MLflow's language, finds; the newest first."""
         found: list[Run] = []
         token: str | None = None
-        with _one_line(f"the run log {public(self.uri)} cannot be read"):
+        with self.one_line(f"the run log {public(self.uri)} cannot be read"):
             while token != "":
                 page = self.client.search_runs(
                     [self.experiment], wanted, max_results=1000, order_by=["start_time DESC"], page_token=token
@@ -298,17 +335,18 @@ class Store:
         choices = {group: str(flat[group]) for group in config.get("choices") or () if group in flat}
         told = {"config_hash": config_hash(config), **choices, **(tags or {}), **({PARENT: parent} if parent else {})}
         run = self._create(name, told)
-        with _one_line(f"run {run} cannot be logged"):
+        with self.one_line(f"run {run} cannot be logged"):
             self._batch(run, params=[Param(_key(name), str(value)) for name, value in flat.items()])
         return run
 
     def folder(self, run: str) -> Path:
         """Where files of a run are to be written before `log_result`: its artifact folder itself, where it is local."""
-        uri = self.client.get_run(run).info.artifact_uri or ""
-        parsed = urllib.parse.urlparse(uri)
-        local = parsed.scheme in ("", "file")
-        path = Path(urllib.request.url2pathname(parsed.path)) if local else self.root / "reports" / run
-        path.mkdir(parents=True, exist_ok=True)
+        with self.one_line(f"run {run} has no folder"):
+            uri = self.client.get_run(run).info.artifact_uri or ""
+            parsed = urllib.parse.urlparse(uri)
+            local = parsed.scheme in ("", "file")
+            path = Path(urllib.request.url2pathname(parsed.path)) if local else self.root / "reports" / run
+            path.mkdir(parents=True, exist_ok=True)
         return path
 
     def log_result(self, run: str, result: Result) -> None:
@@ -321,7 +359,7 @@ class Store:
 
         now = int(time.time() * 1000)
         numbers = split_finite(metrics(result))
-        with _one_line(f"run {run} cannot be logged"):
+        with self.one_line(f"run {run} cannot be logged"):
             tags = [RunTag(_key(name), value) for name, value in _result_tags(result).items()]
             logged = [Metric(_key(k), v, now, 0) for k, v in numbers.items()]
             for name, values in _curves(result).items():
@@ -346,7 +384,7 @@ class Store:
             numbers += [Metric(f"step/{name}", float(value), now, step) for name, value in told.items()]
         told = {name.replace(" ", "_"): value for name, value in found.provenance.items()}
         tags = [RunTag(_key(k), v) for k, v in (told | {"mlflow.note.content": found.task}).items()]
-        with _one_line(f"run {run} cannot be logged"):
+        with self.one_line(f"run {run} cannot be logged"):
             self._batch(run, tags=tags)
             for first in range(0, len(numbers), 1000):
                 self._batch(run, metrics=numbers[first : first + 1000])
@@ -354,7 +392,7 @@ class Store:
 
     def finish(self, run: str, status: Status) -> None:
         """Close a run."""
-        with _one_line(f"run {run} cannot be closed"):
+        with self.one_line(f"run {run} cannot be closed"):
             self.client.set_terminated(run, status)
 
     def start_sweep(self, name: str, count: int) -> str:
@@ -364,13 +402,13 @@ class Store:
             The run's id.
         """
         run = self._create(name, {"audits": str(count), "sweep": name})
-        with _one_line(f"sweep {run} cannot be logged"):
+        with self.one_line(f"sweep {run} cannot be logged"):
             self._share_view(run, f"tags.`{PARENT}` = '{run}'")
         return run
 
     def finish_sweep(self, parent: str, results: Sequence[Result], status: Status) -> None:
         """Log the table of what was found, and what was written into the parent's `folder`; close the parent."""
-        with _one_line(f"sweep {parent} cannot be logged"):
+        with self.one_line(f"sweep {parent} cannot be logged"):
             if results:
                 self.client.log_table(parent, _table(results), "sweep.json")
             self._upload(parent)
@@ -378,15 +416,13 @@ class Store:
 
     def children(self, parent: str) -> list[str]:
         """Ids of a sweep's runs, oldest first."""
-        found = self.client.search_runs([self.experiment], f"tags.`{PARENT}` = '{parent}'", order_by=["start_time ASC"])
-        return [run.info.run_id for run in found]
+        return [run.info.run_id for run in reversed(self.search(f"tags.`{PARENT}` = '{parent}'"))]
 
     def newest(self) -> Run | None:
         """The sweep or the single audit that was started last; None where nothing is logged."""
-        for run in self.client.search_runs([self.experiment], max_results=500, order_by=["start_time DESC"]):
-            if PARENT not in run.data.tags:
-                return run
-        return None
+        with self.one_line(f"the run log {public(self.uri)} cannot be read"):
+            newest = self.client.search_runs([self.experiment], max_results=500, order_by=["start_time DESC"])
+        return next((run for run in newest if PARENT not in run.data.tags), None)
 
     def run_link(self, run: str) -> str:
         """The page of one run in the UI."""
@@ -403,7 +439,7 @@ class Store:
 
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
         told = {"mlflow.user": _user(), "mlflow.source.name": "audit", "process": _process()} | dict(tags)
-        with _one_line("no run can be started"):
+        with self.one_line("no run can be started"):
             return str(self.client.create_run(self.experiment, run_name=name, tags=told).info.run_id)
 
     def _batch(
@@ -434,9 +470,9 @@ class Store:
         if self.client.get_experiment(self.experiment).tags.get(name) != view:
             self.client.set_experiment_tag(self.experiment, name, view)
 
-    def _bury_dead(self) -> None:
+    def _close_orphaned_runs(self) -> None:
         """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
-        with _one_line(f"the run log {public(self.uri)} cannot be read"):
+        with self.one_line(f"the run log {public(self.uri)} cannot be read"):
             for run in self.client.search_runs([self.experiment], "attributes.status = 'RUNNING'", max_results=500):
                 if _is_dead(run.data.tags.get("process", "")):
                     self.client.set_terminated(run.info.run_id, "KILLED")
@@ -489,103 +525,69 @@ def _is_dead(process: str) -> bool:
 # --- opening ----------------------------------------------------------------------------------------------------------
 
 
-def tracking_uri(root: Path) -> str:
-    """``MLFLOW_TRACKING_URI`` where it is set, else a database in ``root``."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{root.resolve() / 'mlflow.db'}"
-
-
-def is_server(uri: str) -> bool:
-    """Whether ``uri`` is a tracking server, which has a UI of its own."""
-    return uri.startswith(("http://", "https://"))
-
-
-def public(uri: str) -> str:
-    """``uri`` without name and password.
-
-    >>> public("https://me:secret@host:80/x"), public("sqlite:////tmp/mlflow.db")
-    ('https://host:80/x', 'sqlite:////tmp/mlflow.db')
-    """
-    parsed = urllib.parse.urlparse(uri)
-    return parsed._replace(netloc=parsed.netloc.rpartition("@")[2]).geturl() if parsed.netloc else uri
-
-
-def check(root: Path) -> None:
-    """Make sure, in seconds and without mlflow, that runs can be kept.
-
-    Raises:
-        AuditError: ``root`` cannot be written or is full; the tracking server does not answer.
-    """
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=root) as file:
-            file.write(b"room?")
-        free = shutil.disk_usage(root).free
-    except OSError as error:
-        raise AuditError(
-            f"cannot write to {root} ({error.strerror}); mend its permissions, or give another folder: root=…"
-        ) from error
-    if free < ROOM:
-        raise AuditError(
-            f"{root} has {free / 2**20:.0f} MB left and an audit may need {ROOM / 2**20:.0f}; make room, or give"
-            f" another folder: root=…"
-        )
-    if "%" in str(root.resolve()) and not os.environ.get("MLFLOW_TRACKING_URI"):
-        raise AuditError(
-            f"{root.resolve()} has a % in its name, which MLflow takes for an escape in its database's address; give"
-            " another folder: root=…"
-        )
-    _reach(tracking_uri(root))
-
-
-def _reach(uri: str) -> None:
-    """Knock once. MLflow itself would go on knocking for minutes."""
-    parsed = urllib.parse.urlparse(uri)
-    port = parsed.port or {"https": 443, "http": 80, "postgresql": 5432, "mysql": 3306}.get(parsed.scheme.split("+")[0])
-    if not parsed.hostname or port is None:
-        return
-    try:
-        if not is_server(uri):
-            socket.create_connection((parsed.hostname, port), PATIENCE).close()
-            return
-        with urllib.request.urlopen(f"{public(uri).rstrip('/')}/health", timeout=PATIENCE):
-            return
-    except urllib.error.HTTPError as error:
-        if error.code < 500:  # it is there; whether it lets us in is seen when it is asked
-            return
-        reason = f"HTTP status {error.code}"
-    except OSError as error:
-        reason = str(getattr(error, "reason", error)) or type(error).__name__
-    raise AuditError(
-        f"the tracking server {public(uri)} does not answer ({reason}); start it, or unset MLFLOW_TRACKING_URI to log"
-        f" into mlruns/"
-    )
-
-
 def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
     """A client and the experiment's id, made by one process at a time: two at once would both create the tables."""
     import filelock
 
+    mlflow_client = _import_client()  # seconds, in which nobody need wait for us
     try:
         with filelock.FileLock(root / ".mlflow.lock", timeout=60):
-            mlflow_client = _import_client()
-            client = mlflow_client(tracking_uri=uri, registry_uri=uri)
-            if uri == f"sqlite:///{root / 'mlflow.db'}" and _on_local_disk(root):
+            check_reachable(uri)
+            client = within(CREATE_TIMEOUT_S, lambda: mlflow_client(tracking_uri=uri, registry_uri=uri))
+            if not os.environ.get("MLFLOW_TRACKING_URI") and _on_local_disk(root):
                 with contextlib.closing(sqlite3.connect(root / "mlflow.db", timeout=20)) as database:
                     database.execute("PRAGMA journal_mode=WAL")  # readers and a writer do not wait for one another
-            return client, _experiment(client, root, uri, name)
+            limit = CREATE_TIMEOUT_S if is_database(uri) else _call_timeout(uri)
+            experiment = within(limit, lambda: _experiment(client, root, uri, name))
+            return _TimedClient(client, uri), experiment
     except filelock.Timeout as error:
         raise AuditError(
             f"{error.lock_file} has been locked for a minute; end the process that holds it and try again"
         ) from error
 
 
+class _TimedClient:
+    """mlflow's client, whose calls are given up when they are late. After the first that is, none is made."""
+
+    def __init__(self, client: MlflowClient, uri: str) -> None:
+        self._client = client
+        self._uri = uri
+        self._late: NoAnswerError | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        limit = UPLOAD_TIMEOUT_S if name == "log_artifacts" else _call_timeout(self._uri)
+
+        def call(*args: Any, **named: Any) -> Any:
+            if self._late is not None:
+                raise NoAnswerError(*self._late.args)
+            try:
+                return within(limit, lambda: method(*args, **named))
+            except NoAnswerError as error:
+                self._late = error
+                raise
+
+        return call
+
+
+def _call_timeout(uri: str) -> float:
+    """Seconds for one call: a file's, else MLflow's own setting, where it is one."""
+    given = os.environ.get("MLFLOW_HTTP_REQUEST_TIMEOUT", "")
+    asked = int(given) if given.isdecimal() and int(given) else CALL_TIMEOUT_S
+    return FILE_TIMEOUT_S if uri.startswith("sqlite") else float(asked)
+
+
 def _import_client() -> type[MlflowClient]:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(CALL_TIMEOUT_S))
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # of its 7 the last waits for two minutes
     level = os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow import MlflowClient
 
     logging.getLogger("mlflow").setLevel(level.upper())  # it reads the variable only when it is first imported
+    if level.upper() != "DEBUG":  # it prints a traceback of each database error that it raises; we say it in one line
+        logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return MlflowClient
 
 
@@ -618,8 +620,8 @@ def _on_local_disk(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _one_line(what: str) -> Iterator[None]:
-    """MLflow's and the system's errors as one line with cause; its warnings about its own libraries not at all."""
+def _one_line(what: str, uri: str, root: Path) -> Iterator[None]:
+    """MLflow's and the system's errors as one line with cause and cure; its warnings about its own libraries not at all."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -627,13 +629,28 @@ def _one_line(what: str) -> Iterator[None]:
     except AuditError:
         raise
     except Exception as error:
-        from mlflow.exceptions import MlflowException
-        from sqlalchemy.exc import SQLAlchemyError
-
-        if not isinstance(error, MlflowException | SQLAlchemyError | OSError):
+        if not _of_the_log(error):
             raise
-        first = next(iter(str(error).splitlines()), type(error).__name__)
-        raise AuditError(f"{what}: {first}; check MLFLOW_TRACKING_URI and the room left") from error
+        raise AuditError(f"{what}: {one_line_of(error, uri)}; {_cure(error, uri, root)}") from error
+
+
+def _of_the_log(error: Exception) -> bool:
+    """Whether MLflow, a driver or the system raised it, and not an error in our own code."""
+    from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return isinstance(error, MlflowException | SQLAlchemyError | OSError | ImportError | ValueError)
+
+
+def _cure(error: Exception, uri: str, root: Path) -> str:
+    database = DatabaseFile.of(uri) if is_database(uri) else None
+    if is_full(error):  # MLflow writes tables and images into the temporary folder first
+        folders = [root, Path(tempfile.gettempdir()), *([database.path.parent] if database else [])]
+        return f"make room in {least_room(*folders)}"
+    if re.search("readonly database|Read-only file system", str(error)):
+        return f"make {database.path.parent if database else root} writable"
+    where = "check MLFLOW_TRACKING_URI" if os.environ.get("MLFLOW_TRACKING_URI") else f"check {root}"
+    return f"{where}, and repeat the command: finished trials are kept"
 
 
 # --- links into the UI ------------------------------------------------------------------------------------------------
