@@ -24,7 +24,7 @@ from faults import Slow
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Trials
 from audit.features import WhiteBox
-from audit.game import Cache, Game, Played, Ray, Serial, backends
+from audit.game import Cache, Game, Played, Ray, Serial, backends, ray_session, start_ray
 from audit.game import cache as blocks
 
 HERE = Path(__file__).parent
@@ -156,7 +156,7 @@ def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(t
     source = Played(
         game(tmp_path, 0.1, own_mechanism.Slow), Ray(address=cluster.address, task_seconds=0.2), tmp_path / "trials"
     )
-    backends.start_ray(cluster.address, None)
+    start_ray(cluster.address, None)
     (elsewhere / "own_mechanism.py").write_text("raise ImportError('read on the machine of the driver')")
     assert same(source.trials(0, TRIALS), undisturbed())
     assert len(nodes(tmp_path)) == 2, "both nodes played"
@@ -170,7 +170,7 @@ def test_without_luggage_a_cluster_lacks_a_module_and_says_which(tmp_path, clust
     monkeypatch.syspath_prepend(str(elsewhere))
     import left_at_home
 
-    monkeypatch.setattr(backends, "_luggage", lambda folder: folder.mkdir() or folder)
+    monkeypatch.setattr(ray_session, "_luggage", lambda folder: folder.mkdir() or folder)
     source = Played(game(tmp_path, 0, left_at_home.Slow), Ray(address=cluster.address), tmp_path / "trials")
     with pytest.raises(AuditError, match="left_at_home"):
         source.trials(0, 200)
