@@ -177,13 +177,16 @@ class Auto:
 
     def _started(self, chosen: Backend) -> Backend:
         """What was chosen, or this process where Ray does not start: the trials are the same."""
-        if isinstance(chosen, Ray):
+        if not isinstance(chosen, Ray):
+            return chosen
+        if not _without_ray:
             try:
                 start_ray(chosen.address, chosen.workers)
+                return chosen
             except RayStartError as error:
-                log.warning("backend=auto: the blocks are played in this process, since Ray cannot be had: %s", error)
-                return Serial()
-        return chosen
+                _without_ray.append(error)
+        log.warning("backend=auto: the blocks are played in this process, since Ray cannot be had: %s", _without_ray[0])
+        return Serial()
 
     def _choose(self, seconds: Sequence[float], left: int) -> Backend:
         """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
@@ -193,3 +196,7 @@ class Auto:
         chosen = "serial" if alone <= shared else "ray"
         log.info("backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)", chosen, alone, workers, shared)
         return Serial() if alone <= shared else Ray(workers=self.workers)
+
+
+_without_ray: list[RayStartError] = []
+"""Why Ray did not start, so that not every audit of a sweep waits for it."""
