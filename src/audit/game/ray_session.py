@@ -124,7 +124,7 @@ SERVERS = ("gcs_server", "raylet")
 
 def _settings(session: _Session, workers: int | None) -> dict[str, Any]:
     """What `ray.init` is told."""
-    common = {"log_to_driver": False, "configure_logging": False}
+    common = {"log_to_driver": False, "logging_level": logging.ERROR}
     if session.address is not None:
         luggage = str(_luggage(session.folder / "code"))
         return common | {
