@@ -398,7 +398,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_command_whose_ray_does_not_start_plays_without_it_and_says_so(desk, calm):
     """After the half minute that Ray waits for its raylet."""
-    auto = start(desk, "backend=auto", "backend.startup=0", program=["-c", RAYLESS])
+    auto = start(desk, "backend=auto", "+backend.startup=0", "backend.workers=20", program=["-c", RAYLESS])
     out, said = auto.communicate(timeout=300)
     assert auto.returncode == 0 and bounds(out) == calm, said
     assert "since Ray cannot be had" in said and "timed out during startup" in said
