@@ -152,7 +152,7 @@ def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp
     with pytest.raises(
         AuditError, match=rf"Ray's {victim} died; what it said is in .*finished blocks are kept"
     ) as said:
-        source.trials(0, 2 * TRIALS)
+        source.trials(0, TRIALS)
     assert found == [{"127.0.0.1"}, 0o700]
     assert stat.S_IMODE((Path.home() / ".ray/auth_token").stat().st_mode) == 0o600
     assert "\n" not in str(said.value) and capfd.readouterr() == ("", "")
@@ -161,8 +161,8 @@ def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp
     log.unlink()
     assert not no_ray.is_initialized(), "the next audit starts another"
     kept = len(list(tmp_path.glob("trials/*/*.npz")))
-    again = Played(game(tmp_path), Serial(), tmp_path / "trials")
-    assert same(again.trials(0, 2 * TRIALS), undisturbed(2 * TRIALS)) and again.tally.cached == kept > 0
+    again = Played(game(tmp_path, 0.1), Serial(), tmp_path / "trials")
+    assert same(again.trials(0, TRIALS), undisturbed()) and again.tally.cached == kept > 0
 
 
 def nodes(folder):

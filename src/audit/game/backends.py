@@ -15,7 +15,17 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import AuditError, Trials
 from audit.game.play import Play
-from audit.game.ray_session import STEP, RayStartError, cores, first_line, go_on, refuse_if_dead, start_ray, stop_ray
+from audit.game.ray_session import (
+    STEP,
+    RayStartError,
+    cores,
+    cores_now,
+    first_line,
+    go_on,
+    refuse_if_dead,
+    start_ray,
+    stop_ray,
+)
 from audit.privacy import STRICT
 
 log = logging.getLogger(__name__)
@@ -98,7 +108,7 @@ class Ray:
 
     def _room(self, ray: Any) -> int:
         """Cores that there are now, of a cluster that may grow and shrink, or as many of them as were asked for."""
-        cores = int(ray.cluster_resources().get("CPU", 0))
+        cores = cores_now(ray)
         return cores if self.workers is None else min(cores, self.workers)
 
 

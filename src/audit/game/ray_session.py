@@ -54,6 +54,7 @@ class _Session:
     Args:
         address: of the cluster; None: on this machine.
         folder: of this process alone, with Ray's sockets and logs; it goes when the process does.
+        cores: of a Ray on this machine, which do not change.
         servers: name → process, of those on this machine without which nothing is played.
         gcs: where the cluster's head listens, ``host:port``; None where that is not known.
         heard: when the cluster answered last, by `time.monotonic`.
@@ -61,6 +62,7 @@ class _Session:
 
     address: str | None
     folder: Path
+    cores: int = 0
     servers: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     gcs: str | None = None
     heard: float = 0.0
@@ -97,11 +99,11 @@ def start_ray(address: str | None, workers: int | None) -> Any:
         stop_ray()
     log.info("starting Ray%s", f" at {address}" if address else "")
     _refuse_if_nobody_answers(address)
-    session = _Session(address, _own_folder())
+    session = _Session(address, _own_folder(), workers or cores())
     try:
         with _quiet(session.log), _sigterm_kept(), _on_loopback(ray, address):
             _private_token()
-            ray.init(**_settings(session, workers))
+            ray.init(**_settings(session))
     except Exception as error:  # Ray raises anything from Exception itself to OSError when its processes do not start
         ray.shutdown()
         _end_processes(session.folder)
@@ -122,7 +124,7 @@ SERVERS = ("gcs_server", "raylet")
 """Without one of these a session is lost."""
 
 
-def _settings(session: _Session, workers: int | None) -> dict[str, Any]:
+def _settings(session: _Session) -> dict[str, Any]:
     """What `ray.init` is told."""
     common = {"log_to_driver": False, "logging_level": logging.ERROR}
     if session.address is not None:
@@ -134,7 +136,7 @@ def _settings(session: _Session, workers: int | None) -> dict[str, Any]:
     path = os.pathsep.join(filter(None, sys.path))
     return common | {
         "address": "local",
-        "num_cpus": workers or cores(),
+        "num_cpus": session.cores,
         "include_dashboard": False,
         "object_store_memory": STORE,
         "_temp_dir": str(session.folder / RAYS),
@@ -177,6 +179,13 @@ def _sigterm_kept() -> Iterator[None]:
         signal.signal(signal.SIGTERM, handler)
         if terminated:
             signal.raise_signal(signal.SIGTERM)
+
+
+def cores_now(ray: Any) -> int:
+    """Cores that play. One's own Ray is not asked: where its GCS has just died, Ray waits for it and ends this process."""
+    if _sessions and _sessions[0].address is None:
+        return _sessions[0].cores
+    return int(ray.cluster_resources().get("CPU", 0))
 
 
 def _servers() -> dict[str, Any]:
