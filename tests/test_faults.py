@@ -136,6 +136,9 @@ def listening(session):
     return {line.split()[-1].removeprefix("::ffff:") for line in seen}
 
 
+# Ray drops its handles of the processes that it ends, without a last look at them.
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <function Popen:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("victim", ["gcs_server", "raylet"])
 def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp_path, no_ray, victim, capfd):
     """Ray would listen on all interfaces; and print a dump, or end this process after a minute of silence."""
