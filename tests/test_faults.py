@@ -5,10 +5,12 @@ Each time the outcome is that of an undisturbed run, bit by bit, and nothing is 
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -18,13 +20,14 @@ from pathlib import Path
 
 import faults
 import numpy as np
+import psutil
 import pytest
 from faults import Slow
 
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Trials
 from audit.features import WhiteBox
-from audit.game import Cache, Game, Played, Ray, Serial, backends
+from audit.game import Cache, Game, Played, Ray, Serial, backends, ray_session, start_ray
 from audit.game import cache as blocks
 
 HERE = Path(__file__).parent
@@ -120,6 +123,51 @@ def test_a_worker_killed_in_the_middle_of_a_block(tmp_path, no_ray):
     assert source.tally.played == BLOCKS
 
 
+def listening(session):
+    """Addresses at which this process and what it has started listen."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    seen = {
+        f"{process.name()} {connection.laddr.ip}"
+        for process in processes
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert {name for line in seen if (name := line.split()[0]) in session.servers} == {"gcs_server", "raylet"}
+    return {line.split()[-1].removeprefix("::ffff:") for line in seen}
+
+
+# Ray drops its handles of the processes that it ends, without a last look at them.
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <function Popen:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("victim", ["gcs_server", "raylet"])
+def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp_path, no_ray, victim, capfd):
+    """Ray would listen on all interfaces; and print a dump, or end this process after a minute of silence."""
+    found = []
+
+    def kill(count):
+        if not found:
+            (session,) = ray_session._sessions
+            found.append(listening(session))
+            found.append(stat.S_IMODE(session.folder.stat().st_mode))
+            session.servers[victim].kill()
+
+    source = Played(game(tmp_path, 0.1), Ray(workers=2, task_seconds=0.2), tmp_path / "trials", kill)
+    with pytest.raises(
+        AuditError, match=rf"Ray's {victim} died; what it said is in .*finished blocks are kept"
+    ) as said:
+        source.trials(0, TRIALS)
+    assert found == [{"127.0.0.1"}, 0o700]
+    assert stat.S_IMODE((Path.home() / ".ray/auth_token").stat().st_mode) == 0o600
+    assert "\n" not in str(said.value) and capfd.readouterr() == ("", "")
+    log = Path(re.search(r"said is in (\S+\.log);", str(said.value))[1])
+    assert "raylet.out" in log.read_text() and stat.S_IMODE(log.stat().st_mode) == 0o600
+    log.unlink()
+    assert not no_ray.is_initialized(), "the next audit starts another"
+    kept = len(list(tmp_path.glob("trials/*/*.npz")))
+    again = Played(game(tmp_path, 0.1), Serial(), tmp_path / "trials")
+    assert same(again.trials(0, TRIALS), undisturbed()) and again.tally.cached == kept > 0
+
+
 def nodes(folder):
     return {path.name.split("-")[1] for path in folder.glob("node-*")}
 
@@ -156,7 +204,7 @@ def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(t
     source = Played(
         game(tmp_path, 0.1, own_mechanism.Slow), Ray(address=cluster.address, task_seconds=0.2), tmp_path / "trials"
     )
-    backends.start_ray(cluster.address, None)
+    start_ray(cluster.address, None)
     (elsewhere / "own_mechanism.py").write_text("raise ImportError('read on the machine of the driver')")
     assert same(source.trials(0, TRIALS), undisturbed())
     assert len(nodes(tmp_path)) == 2, "both nodes played"
@@ -170,7 +218,7 @@ def test_without_luggage_a_cluster_lacks_a_module_and_says_which(tmp_path, clust
     monkeypatch.syspath_prepend(str(elsewhere))
     import left_at_home
 
-    monkeypatch.setattr(backends, "_luggage", lambda folder: folder.mkdir() or folder)
+    monkeypatch.setattr(ray_session, "_luggage", lambda folder: folder.mkdir() or folder)
     source = Played(game(tmp_path, 0, left_at_home.Slow), Ray(address=cluster.address), tmp_path / "trials")
     with pytest.raises(AuditError, match="left_at_home"):
         source.trials(0, 200)
@@ -272,11 +320,11 @@ def calm():
         return bounds(finish(start(folder, "backend=serial")))
 
 
-def start(desk, *words):
+def start(desk, *words, program=("-m", "audit")):
     """A command of its own, in a session of its own, ended with the test."""
     fixed = ["mechanism=slow", "features=white_box", "attacker=likelihood_ratio", f"trials={TRIALS}"]
     environment = os.environ | {"TMPDIR": str(desk / "tmp"), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "audit", *fixed, *words]
+    command = [sys.executable, *program, *fixed, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command, cwd=desk, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
@@ -317,25 +365,50 @@ def bounds(out):
     return [line for line in out.splitlines() if "-GDP" in line]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+STATUS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+@pytest.mark.parametrize("how", STATUS)
 def test_the_command_stopped_under_ray_and_repeated(desk, calm, how):
     stopped = start(desk, "backend=ray", "backend.workers=2", "backend.task_seconds=0.2")
     assert soon(lambda: len(played(desk)) >= 3 or stopped.poll() is not None, 60) and stopped.poll() is None
-    if how == signal.SIGKILL:
-        stopped.kill()
+    if how != signal.SIGINT:
+        stopped.send_signal(how)
     else:
         os.killpg(stopped.pid, how)  # as a terminal does: everybody in it is told
     _, said = stopped.communicate(timeout=60)
-    assert stopped.returncode == (130 if how == signal.SIGINT else -how), said
+    assert stopped.returncode == STATUS[how], said
+    assert "SIGTERM received" not in said and len(said.splitlines()) <= 2, "a line on the start, a line of ours"
     assert soon(lambda: not processes(f"{desk}/tmp")), "no process of Ray's is left"
     before = len(played(desk))
     assert 3 <= before < BLOCKS
-    if how == signal.SIGINT:
+    if how != signal.SIGKILL:
         assert not list((desk / "tmp").iterdir()) and not left_aside(desk)
     out = finish(start(desk, "backend=ray", "backend.workers=2"))
     assert same(kept(desk), undisturbed())
     assert not list((desk / "tmp").iterdir()), "nor its folder"
     assert bounds(out) == calm
+
+
+RAYLESS = """
+import sys
+import ray._private.services
+ray._private.services.RAYLET_EXECUTABLE = "/bin/false"
+from audit.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_command_whose_ray_does_not_start_plays_without_it_and_says_so(desk, calm):
+    """After the half minute that Ray waits for its raylet."""
+    auto = start(desk, "backend=auto", "+backend.startup=0", "backend.workers=20", program=["-c", RAYLESS])
+    out, said = auto.communicate(timeout=300)
+    assert auto.returncode == 0 and bounds(out) == calm, said
+    assert "since Ray cannot be had" in said and "timed out during startup" in said
+    assert len(said.splitlines()) <= 4 and "Traceback" not in said, said
+    assert not processes(f"{desk}/tmp"), "nothing is left running"
+    assert [path.suffix for path in (desk / "tmp").iterdir()] == [".log"]
+    assert same(kept(desk), undisturbed())
 
 
 def test_a_command_outside_the_cluster_plays_there_by_rays_client(desk, calm, machines):

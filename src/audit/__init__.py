@@ -44,6 +44,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a command as Ctrl-C does: what was begun is closed, and finished blocks are kept."""
+
+
 def interrupted(error: BaseException | None) -> bool:
     """Whether a Ctrl-C is behind an error: what was being imported or built may have wrapped it in an error of its own.
 
@@ -51,6 +55,17 @@ def interrupted(error: BaseException | None) -> bool:
     (False, True)
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def terminated(error: BaseException | None) -> bool:
+    """Whether a SIGTERM is behind an error; see `interrupted`.
+
+    >>> terminated(KeyboardInterrupt()), terminated(Terminated())
+    (False, True)
+    """
+    while error is not None and not isinstance(error, Terminated):
         error = error.__cause__ or error.__context__
     return error is not None
 

@@ -6,18 +6,21 @@ instantiated before the first one is played.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import itertools
 import os
 import re
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from audit import interrupted, usage
+from audit import Terminated, interrupted, terminated, usage
 from audit.core import AuditError
 from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
@@ -30,29 +33,48 @@ PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
-    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C.
+    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C; 143 after SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # a user's _target_
     try:
-        if words and "=" not in words[0] and not words[0].startswith("-"):
-            return _subcommand(words[0])(words[1:])
-        if {"--help", "-h"} & set(words):
-            return _help()
-        return _compose_and_play(words)
+        with _sigterm_raises():
+            if words and "=" not in words[0] and not words[0].startswith("-"):
+                return _subcommand(words[0])(words[1:])
+            if {"--help", "-h"} & set(words):
+                return _help()
+            return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError):  # as in `audit runs | head`: who reads has had enough
             return 141
         if interrupted(error):
-            return _say("stopped; finished blocks are kept, and the same command goes on from there", 130)
+            status = 143 if terminated(error) else 130
+            return _say("stopped; finished blocks are kept, and the same command goes on from there", status)
         line = explain(error)
         if line is None:
             raise
         return _say(line, 2)
     finally:
         _silence_a_full_output()
+
+
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM ends a command like Ctrl-C, unless whoever called decided otherwise."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _say(line: str, status: int) -> int:

@@ -5,10 +5,11 @@ balanced (in `CanaryGame` a block is one run of many canaries, and bits are coin
 same trials, whoever plays it and in whatever order. The only door to ray.
 """
 
-from audit.game.backends import Auto, Backend, Ray, Serial, cores, start_ray
+from audit.game.backends import Auto, Backend, Ray, Serial
 from audit.game.cache import Cache
 from audit.game.identity import fingerprint, sources
 from audit.game.play import CanaryGame, Carried, Features, Game, Play, carried
+from audit.game.ray_session import cores, start_ray
 from audit.game.stream import COPIES, WORK, Played, Stored, Tally, memory
 
 __all__ = [

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import hashlib
 import json
 import logging
 import os
+import stat
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from audit.core import TRIAL_ARRAYS, AuditError, Trials
+from audit.core import TRIAL_ARRAYS, Array, AuditError, Trials
 from audit.game.identity import fingerprint
 from audit.game.play import CanaryGame, Game
 
@@ -44,17 +45,41 @@ class Cache:
         return self.folder / f"{block:08d}.npz"
 
     def load(self, block: int) -> Trials | None:
-        """A kept block, or None: never played, or its file is damaged (which is said)."""
+        """A kept block, or None: never played, or its file is not what was kept as that block (which is said)."""
         path = self.path(block)
-        if not path.exists():
-            return None
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-                arrays = {name: kept[name] for name in kept.files}
-            return Trials(columns=tuple(map(str, arrays.pop("columns"))), **arrays)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            log.warning("block %d was damaged (%s) and is played again: %s", block, type(error).__name__, path)
+            trials, seal = _read(path)
+        except FileNotFoundError:
             return None
+        except Exception as error:  # a file that somebody else has written can be wrong in any way
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error) or "it is cut short"
+            log.warning("block %d is damaged (%s) and is played again: %s", block, " ".join(why.split()), path)
+            return None
+        if seal != self._seal(block, trials):
+            log.warning("block %d is damaged (%s) and is played again: %s", block, self._fault(block, trials), path)
+            return None
+        return trials
+
+    def _seal(self, block: int, trials: Trials) -> str:
+        """Digest of a game, a block's number and its trials: a file that is not that block cannot have it by accident."""
+        digest = hashlib.sha256(f"{self.folder.name} {block} {_names(trials).tolist()}".encode())
+        for name, array in _arrays(trials).items():
+            digest.update(f"{name} {array.dtype} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def _fault(self, block: int, trials: Trials) -> str:
+        """What is wrong with trials that lack the seal, as far as it shows."""
+        first, count = block * self.game.block, self.game.block
+        if any(array.shape[:1] != (count,) for array in _arrays(trials).values()):
+            return f"it does not hold {count} trials"
+        if not np.array_equal(trials.index, np.arange(first, first + count)):
+            return f"it holds the trials from {trials.index[0]} on where those from {first} on are due"
+        if trials.rows.shape != (count, len(trials.columns)) or trials.rows.dtype.kind not in "biuf":
+            return f"its rows are {trials.rows.dtype} of shape {trials.rows.shape}"
+        if not np.isfinite(trials.rows).all():
+            return "its rows are not finite"
+        return "it was changed, or is of another game"
 
     def save(self, block: int, trials: Trials) -> None:
         """Write a block aside, then rename it: a file is whole or not there.
@@ -62,14 +87,13 @@ class Cache:
         Raises:
             AuditError: when the folder cannot be written or is full.
         """
-        arrays = {name: getattr(trials, name) for name in TRIAL_ARRAYS}
-        kept = {name: array for name, array in arrays.items() if array is not None}
+        arrays: dict[str, Any] = {"columns": _names(trials), "seal": np.array(self._seal(block, trials))}
+        arrays |= _arrays(trials)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not (self.folder / "about.json").exists():
                 self._write("about.json", lambda file: file.write(self._about.encode()))
-            columns = np.array(trials.columns, dtype=str)
-            self._write(self.path(block).name, lambda file: np.savez(file, columns=columns, **kept))
+            self._write(self.path(block).name, lambda file: np.savez(file, **arrays))
         except OSError as error:
             raise AuditError(
                 f"cannot keep trials in {self.folder} ({error.strerror or error}); free some room, or set root= to a"
@@ -83,6 +107,7 @@ class Cache:
             with open_locked(aside) as file:
                 write(file)
                 file.flush()  # all of it is there before the file takes its name
+                _give_way(self.folder / name)
                 os.replace(aside, self.folder / name)
         except BaseException:
             aside.unlink(missing_ok=True)
@@ -94,6 +119,52 @@ class Cache:
             with abandoned(aside) as free:
                 if free:
                     aside.unlink(missing_ok=True)
+
+
+def _arrays(trials: Trials) -> dict[str, Array]:
+    """Those that there are."""
+    arrays = {name: getattr(trials, name) for name in TRIAL_ARRAYS}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _names(trials: Trials) -> Array:
+    return np.array(trials.columns, dtype=str)
+
+
+def _read(path: Path) -> tuple[Trials, str]:
+    """A file's trials and their seal.
+
+    Raises:
+        FileNotFoundError: there is none.
+        Exception: of any kind, where it is no such file.
+    """
+    with open_regular(path) as file, np.load(file, allow_pickle=False) as kept:
+        arrays = {name: kept[name] for name in kept.files}
+    columns, seal = (arrays.pop(name, None) for name in ("columns", "seal"))
+    missing = {"rows", "bits", "index", "run"} - set(arrays)
+    strange = set(arrays) - set(TRIAL_ARRAYS)
+    if columns is None or seal is None or missing or strange:
+        raise ValueError("it has other arrays than a block")
+    return Trials(columns=tuple(map(str, columns)), **arrays), str(seal)
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """A regular file, opened for reading without waiting: a FIFO would wait for somebody who writes.
+
+    Raises:
+        OSError: it cannot be opened, or is anything else, such as a folder.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def _give_way(path: Path) -> None:
+    """A folder that stands where a file is due goes aside, whole: a file cannot take its name."""
+    if path.is_dir() and not path.is_symlink():
+        path.rename(path.with_name(f"{path.name}.{uuid.uuid4().hex}.aside"))
 
 
 def open_locked(path: Path) -> IO[bytes]:
@@ -112,13 +183,19 @@ def open_locked(path: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Whether nobody holds ``path`` open and locked; it is locked meanwhile, so that the answer stays true."""
+    """Whether nobody holds ``path`` open and locked; it is locked meanwhile, so that the answer stays true.
+
+    What is no file, or somebody else's, was not left by a process of ours and is not abandoned.
+    """
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError:
         yield False
         return
     with file:
+        if path.is_symlink() or os.fstat(file.fileno()).st_uid != os.geteuid():
+            yield False
+            return
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -52,16 +52,17 @@ class Played:
         """
         size = self.game.block
         blocks = range(first // size, -(-(first + count) // size))
-        columns, arrays = tuple[str, ...](), dict[str, Any]()
+        one, arrays = Trials((), *(np.empty(0) for _ in range(4))), dict[str, Any]()
         for block, part in self._blocks(blocks):
             if not arrays:  # only now is it known how wide they are
                 refuse_if_too_many(part, count)
-                columns, arrays = part.columns, _room_for(part, count)
+                one, arrays = part[:0], _room_for(part, count)
+            refuse_if_unlike(one, part, f"{type(self.game.mechanism).__name__}, block {block} (seed {self.game.seed})")
             start = block * size - first
             inside = slice(max(0, start), min(count, start + size))
             for name, array in arrays.items():
                 array[inside] = getattr(part, name)[inside.start - start : inside.stop - start]
-        return Trials(columns, **arrays)
+        return Trials(one.columns, **arrays)
 
     def _blocks(self, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
         cache = Cache(self.root, self.game)
@@ -146,6 +147,42 @@ def _room_for(part: Trials, count: int) -> dict[str, Array]:
     """Arrays for ``count`` trials like those of ``part``."""
     known = {name: getattr(part, name) for name in TRIAL_ARRAYS if getattr(part, name) is not None}
     return {name: np.empty((count, *array.shape[1:]), array.dtype) for name, array in known.items()}
+
+
+def refuse_if_unlike(one: Trials, other: Trials, where: str) -> None:
+    """Raise where the trials of two blocks do not fit together: an array of one would cut off what the other has.
+
+    Args:
+        one: trials that came first.
+        other: some of another block.
+        where: the other block, in words.
+
+    Raises:
+        AuditError: names the difference.
+    """
+    kinds = [{"columns": part.columns} | _kinds(part) for part in (one, other)]
+    for name in sorted(kinds[0].keys() | kinds[1].keys()):
+        first, later = (kind.get(name, "none") for kind in kinds)
+        if first != later:
+            raise AuditError(
+                f"{where}: {name} are {_short(later)} where another block's are {_short(first)}; the mechanism must release"
+                " the same columns of the same type in every block"
+            )
+
+
+def _kinds(part: Trials) -> dict[str, Any]:
+    known = {name: getattr(part, name) for name in TRIAL_ARRAYS if getattr(part, name) is not None}
+    return {name: (str(array.dtype), *array.shape[1:]) for name, array in known.items()}
+
+
+def _short(kind: Any) -> str:
+    """At most sixty characters of it.
+
+    >>> _short(("float64", 3)), _short("none")
+    ('float64, 3', 'none')
+    """
+    words = kind if isinstance(kind, str) else ", ".join(map(str, kind))
+    return words if len(words) <= 60 else f"{words[:57]}…"
 
 
 COPIES, WORK = 1.5, 500
