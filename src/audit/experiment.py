@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 from scipy.special import ndtr
 
-from audit import privacy
+from audit import plain, privacy
 from audit.accountants import ExPostRDP
 from audit.core import (
     Array,
@@ -48,7 +48,7 @@ from audit.estimators.curve import progressive
 from audit.estimators.ex_post import ExPost
 from audit.estimators.one_run import OneRun
 from audit.estimators.power import detectable, efficiency, trials_needed
-from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
+from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally, notes_of
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
 
 T = TypeVar("T")
@@ -211,7 +211,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
         )
         return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
     if isinstance(plan.mechanism, Noted):
-        return plan.mechanism.notes(plan.challenge.data([True]))
+        return tuple(map(plain.line, notes_of(plan.mechanism, plan.challenge.data([True]))))
     return ()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from audit.core import TRIAL_ARRAYS, Array, AuditError, Trials
 from audit.game.backends import Backend
 from audit.game.cache import Cache
+from audit.game.isolated import play_of
 from audit.game.play import CanaryGame, Game, carried, interleave
 
 Watch = Callable[[int], None]
@@ -75,7 +76,7 @@ class Played:
             self.tally.cached += 1
             self.watch(len(kept))
             yield block, kept
-        for block, trials in self.backend.run(carried(self.game).play, missing) if missing else ():
+        for block, trials in self.backend.run(play_of(carried(self.game)), missing) if missing else ():
             cache.save(block, trials)
             self.tally.played += 1
             self.watch(len(trials))

@@ -39,7 +39,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import AuditError, Claim, Odd, Outputs, Table
 from audit.mechanisms.callable import Anything, written
-from audit.mechanisms.promises import Promise
+from audit.mechanisms.promises import Block, Promise
 from audit.privacy import STRICT
 
 CHECKED = 20
@@ -69,7 +69,7 @@ class Command:
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     npz: bool = False
     files: tuple[str, ...] = ()
-    block: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
+    block: Block = 1000
 
     def __post_init__(self) -> None:
         if shutil.which(self.argv[0]) is None:

@@ -12,6 +12,8 @@ from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
+Block = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
+"""Trials that are kept or lost together; a block is played and held in memory as a whole, however few were asked for."""
 
 
 @runtime_checkable
