@@ -43,14 +43,19 @@ def serve(requests: int, lifeline: int, shared: int, crash: int) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # out before a death can lose it
     connection = Connection(requests)
     function: Callable[..., Any] | None = None
-    while True:
-        try:
-            message = connection.recv_bytes()
-        except (EOFError, OSError):
-            return
-        function, answer = _answer(function, message)
-        marks.end_fork()
-        connection.send_bytes(answer)
+    with contextlib.suppress(EOFError):  # the parent is done with us
+        while True:
+            function, answer = _answer(function, _checked(connection.recv_bytes))
+            marks.end_fork()
+            _checked(connection.send_bytes, answer)
+
+
+def _checked(transfer: Callable[..., Any], *arguments: Any) -> Any:
+    """A transfer, or the end without a word: somebody's code that closes every descriptor has closed this one too."""
+    try:
+        return transfer(*arguments)
+    except OSError:
+        os._exit(1)
 
 
 def _answer(function: Callable[..., Any] | None, message: bytes) -> tuple[Callable[..., Any] | None, bytes]:

@@ -160,11 +160,12 @@ class _Child:
 
     def _line(self) -> str:
         """The innermost line of somebody's own that was running, where a stack was written."""
-        self._crash.seek(0)
-        calls = re.findall(r'File "(.+)", line (\d+) in (.+)', self._crash.read().decode("utf-8", "replace"))
+        # Read in place: the child writes from where this descriptor, which is its own too, has come to.
+        stack = os.pread(self._crash.fileno(), 2**16, 0).decode("utf-8", "replace")
+        calls = re.findall(r'File "(.+)", line (\d+) in (.+)\n', stack)
         ours, standard = str(Path(__file__).parents[1]), str(Path(os.__file__).parent)
         for file, number, name in calls:
-            if not file.startswith((ours, standard)) or "site-packages" in file:
+            if file != "<string>" and (not file.startswith((ours, standard)) or "site-packages" in file):
                 return f", at {Path(file).name}:{number} in {name}"
         return ""
 
