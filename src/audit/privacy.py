@@ -27,6 +27,8 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Delta = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+PrivacyParameter = Annotated[float, Field(ge=1e-6, le=500, allow_inf_nan=False)]
+"""ε, μ or ρ that a mechanism is given. Below, no number of trials tells it from 0; above, e^ε nears the largest double."""
 STRICT = ConfigDict(extra="forbid")
 
 

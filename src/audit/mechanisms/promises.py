@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Claim, Neighbours
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PureDP
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PrivacyParameter, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
@@ -39,7 +39,7 @@ class Approximate:
     (1, 0.01)-DP
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Delta
     neighbours: Neighbours = "add_remove"
 
@@ -58,7 +58,7 @@ class Pure:
         neighbours: the relation that it is promised under.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property
@@ -76,7 +76,7 @@ class GaussianDP:
         neighbours: the relation that it is promised under.
     """
 
-    mu: Positive
+    mu: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property
@@ -94,7 +94,7 @@ class Concentrated:
         neighbours: the relation that it is promised under.
     """
 
-    rho: Positive
+    rho: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property
