@@ -54,7 +54,7 @@ class Answers:
     """
 
     law: Literal["response", "laplace", "gaussian"] = "response"
-    eps: Annotated[float, Field(gt=0, le=30)] = 1.0
+    eps: Annotated[float, Field(ge=1e-6, le=30)] = 1.0
     together: Annotated[float, Field(ge=0, le=1)] = 1.0
     noise_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
 
