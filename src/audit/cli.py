@@ -490,6 +490,8 @@ def _claimed(config: dict[str, Any]) -> list[str]:
     """What is claimed: by a claim of the mechanism's own where it has one."""
     claim = config["mechanism"].get("claim") if isinstance(config["mechanism"], dict) else None
     if not isinstance(claim, dict):
+        if not isinstance(config["eps"], int | float):  # a mechanism that has no use for it does not look at it
+            raise AuditError(f"eps={config['eps']}: must be a number")
         return [f"eps={config['eps']:g}"]
     return [f"{key}={value:g}" for key, value in claim.items() if isinstance(value, int | float)]
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from audit import plain
 from audit.privacy import Notion
 
 Array = NDArray[Any]
@@ -35,7 +36,14 @@ def relation(neighbours: Neighbours) -> str:
 
 
 class AuditError(Exception):
-    """Something a person can mend. Its text is one line: what is wrong, and the cure."""
+    """Something a person can fix. Its text is one line, fit for a terminal whatever it quotes: what is wrong, and the cure.
+
+    >>> str(AuditError("it raised \\x1b[31mred"))
+    'it raised \\\\x1b[31mred'
+    """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(plain.line(text))
 
 
 def frozen(array: Any, dtype: Any = None) -> Array:
@@ -169,18 +177,24 @@ class Outputs:
                     " same, or count it as an event: features=events",
                 )
         names = [cell for name, shape in shapes[0].items() for cell in _cells(name, shape)]
+        if not names:
+            raise Odd(range(1), f"it {_told(self.values[0])}, which holds no number; {RELEASE_NUMBERS}")
         rows = [[number for numbers in part.values() for number in numbers.ravel().tolist()] for part in parts]
         return Columns(tuple(names), np.array(rows, dtype=float).reshape(len(rows), len(names)))
 
     def _parts(self, place: int, value: Any) -> dict[str, Array]:
         """The numbers of one output under their names."""
         parts = value if isinstance(value, dict) else {"y": value}
-        named = {str(key): _numbers(part) for key, part in parts.items()}
+        named = {plain.text(key): _numbers(part) for key, part in parts.items()}
         if not named or any(numbers is None for numbers in named.values()):
-            cure = "mend it" if isinstance(value, BaseException) else "release finite numbers"
-            why = f"it {_told(value)}; {cure}, or count it as an event: features=events"
+            cure = FIX_IT if isinstance(value, BaseException) else RELEASE_NUMBERS
+            why = f"it {_told(value)}; {cure}"
             raise Odd(range(place, place + 1), why)
         return {name: numbers for name, numbers in named.items() if numbers is not None}
+
+
+FIX_IT = "mend it, or count it as an event: features=events"
+RELEASE_NUMBERS = "release finite numbers, or count it as an event: features=events"
 
 
 def _cells(name: str, shape: tuple[int, ...]) -> list[str]:
@@ -203,9 +217,8 @@ def _numbers(value: Any) -> Array | None:
 
 def _told(value: Any) -> str:
     if isinstance(value, BaseException):
-        return f"raised {' '.join(f'{type(value).__name__}: {value}'.split())}"
-    words = " ".join(repr(value).split())
-    return f"put out {words if len(words) <= 60 else words[:57] + '…'} ({type(value).__name__})"
+        return f"raised {plain.of_error(value)}"
+    return f"put out {plain.shown(value)} ({type(value).__name__})"
 
 
 def _listed(shapes: dict[str, tuple[int, ...]]) -> str:
@@ -328,6 +341,16 @@ class Noted(Protocol):
 
 
 @runtime_checkable
+class Isolated(Protocol):
+    """A mechanism that is somebody's own code and is played in a child process: it may end that, or never return."""
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds that one call of the code may take; None: no limit."""
+        ...
+
+
+@runtime_checkable
 class Recorded(Protocol):
     """A mechanism whose trials were played elsewhere: it has them already, and no canary or feature has a say."""
 
@@ -379,6 +402,7 @@ class Trials:
     log_ratio: Array | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(map(plain.line, self.columns)))  # they end up on a terminal
         for name in TRIAL_ARRAYS:
             value = getattr(self, name)
             if value is not None:

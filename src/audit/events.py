@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from audit import plain
 from audit.core import Array, Challenge, Columns, Outputs, Releases
 from audit.privacy import STRICT
 
@@ -187,10 +188,13 @@ def _walk(value: Any, seen: _Seen, depth: int) -> str:
     seen.depth = max(seen.depth, depth)
     if depth >= DEEP or seen.parts >= MANY:
         return "other"
-    for kind, is_one, note in LOOKS:
-        if is_one(value):
-            note(value, seen, depth)
-            return kind
+    try:
+        for kind, is_one, note in LOOKS:
+            if is_one(value):
+                note(value, seen, depth)
+                return kind
+    except Exception as error:  # an object whose own methods raise when it is looked at
+        seen.words.append(f"unreadable {type(error).__name__}")
     seen.words.append(f"type {type(value).__name__}")
     return "other"
 
@@ -228,8 +232,8 @@ def _list(value: Any, seen: _Seen, depth: int) -> None:
 
 
 def _dict(value: Any, seen: _Seen, depth: int) -> None:
-    keys = sorted(value, key=repr)
-    seen.words += [f"key {key!r}" for key in keys[:MANY]]
+    keys = sorted(value, key=plain.written)
+    seen.words += [f"key {plain.written(key)}" for key in keys[:MANY]]
     _parts([value[key] for key in keys], seen, depth)
 
 
@@ -239,8 +243,9 @@ def _parts(values: Sequence[Any], seen: _Seen, depth: int) -> None:
 
 
 def _exception(value: Any, seen: _Seen, depth: int) -> None:
-    seen.words += [f"raised {type(value).__name__}", f"said {value}"]
-    seen.letters += len(str(value))
+    said = plain.text(value)
+    seen.words += [f"raised {type(value).__name__}", f"said {said}"]
+    seen.letters += len(said)
 
 
 Note = Callable[[Any, _Seen, int], None]

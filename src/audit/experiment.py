@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from scipy.special import ndtr
 
-from audit import privacy
+from audit import plain, privacy
 from audit.accountants import ExPostRDP
 from audit.attackers import Column
 from audit.core import (
@@ -44,7 +44,7 @@ from audit.core import (
 from audit.estimators.betting import Betting
 from audit.estimators.power import Tests
 from audit.events import Bits, Events
-from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
+from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally, notes_of
 from audit.judgement.bounds import bound_all, measured, suspicion, test_claim, with_significance
 from audit.judgement.diagnosis import Diagnosis, diagnose
 from audit.judgement.hints import Situation, next_step
@@ -298,7 +298,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
     if plan.stored is not None:
         return notes_of_stored(plan, plan.stored)
     if isinstance(plan.mechanism, Noted):
-        return plan.mechanism.notes(plan.challenge.data([True]))
+        return tuple(map(plain.line, notes_of(plan.mechanism, plan.challenge.data([True]))))
     return ()
 
 

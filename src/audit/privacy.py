@@ -20,14 +20,28 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import erfcinv, erfcx, erfinv, log_ndtr, ndtr, ndtri
 
 Floats = NDArray[np.float64]
 Delta = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+LEAST, LARGEST = 1e-6, 500.0
+"""Of ε, μ or ρ. Below, no number of trials tells a leak from none; above, e^ε comes near the largest double."""
 STRICT = ConfigDict(extra="forbid")
+
+
+def _in_range(parameter: float) -> float:
+    if not LEAST <= parameter <= LARGEST:
+        limits = {"least": LEAST, "largest": LARGEST}
+        raise PydanticCustomError("range", "input should be between {least} and {largest}", limits)
+    return parameter
+
+
+PrivacyParameter = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValidator(_in_range)]
+"""ε, μ or ρ that a mechanism is given; everything that is computed from it is finite."""
 
 
 @runtime_checkable

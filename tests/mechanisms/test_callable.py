@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 
+from audit import runner
 from audit.canaries.pair import Pair
 from audit.core import AuditError, Claim
 from audit.events import Events
@@ -166,10 +167,8 @@ def test_a_target_that_always_raises_is_said(target):
 
 def test_an_edited_function_and_what_it_imports_never_meet_stale_trials(target, tmp_path):
     def folder(mechanism):
-        # A process goes on with the code that it has; only another one, played here by forgetting, sees an edit.
-        from audit.game import identity
-
-        identity._text.cache_clear()
+        # A process goes on with the code that it has; only another one sees an edit.
+        runner.stop()
         return Cache(tmp_path, Game(mechanism, PAIR, BlackBox(), 0)).folder
 
     mechanism = target("count")

@@ -8,6 +8,7 @@ same trials, whoever plays it and in whatever order. The only door to ray.
 from audit.game.backends import Auto, Backend, Ray, Serial
 from audit.game.cache import Cache
 from audit.game.identity import fingerprint, sources
+from audit.game.isolated import notes_of
 from audit.game.play import CanaryGame, Carried, Features, Game, Play, carried
 from audit.game.ray_session import cores, start_ray
 from audit.game.stream import COPIES, WORK, Played, Stored, Tally, memory
@@ -32,6 +33,7 @@ __all__ = [
     "cores",
     "fingerprint",
     "memory",
+    "notes_of",
     "sources",
     "start_ray",
 ]

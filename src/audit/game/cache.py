@@ -44,6 +44,10 @@ class Cache:
         """Where a block is kept."""
         return self.folder / f"{block:08d}.npz"
 
+    def kept(self) -> set[int]:
+        """The blocks that have a file, whole or damaged: one look at the folder for all of them."""
+        return {int(path.stem) for path in self.folder.glob("*.npz") if path.stem.isdigit()}
+
     def load(self, block: int) -> Trials | None:
         """A kept block, or None: never played, or its file is not what was kept as that block (which is said)."""
         path = self.path(block)

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from audit import runner
 from audit.core import AuditError
+from audit.game.isolated import is_isolated
 from audit.game.play import CanaryGame, Game
 
 
@@ -37,9 +39,36 @@ def fingerprint(game: Game | CanaryGame) -> dict[str, Any]:
         "canaries": _digest(game.challenge.canaries),
         "data": [_digest(data) for data in pair],
         "seed": game.seed,
-        "source": sources([*sorted(_modules(game.mechanism) | _modules(game.features)), type(game).__module__]),
+        "source": _sources(game),
     }
     return about | ({"programs": {str(path): _contents(path) for path in files}} if files else {})
+
+
+def _sources(game: Game | CanaryGame) -> dict[str, str]:
+    """Sources of everything that plays; of somebody's own modules, as the process has them that plays them.
+
+    A child that ended is followed by another one, which imports what has been edited meanwhile: a process that had
+    read the old text would keep its trials under the wrong name. What was typed into a script no child can read.
+    """
+    names = [*sorted(_modules(game.mechanism) | _modules(game.features)), type(game).__module__]
+    if not is_isolated(game.mechanism):
+        return sources(names)
+    theirs = [name for name in names if _own(name) and name != "__main__"]
+    return sources([name for name in names if name not in theirs]) | _sources_in_child(theirs)
+
+
+def _sources_in_child(modules: Sequence[str]) -> dict[str, str]:
+    try:
+        return dict(runner.run(_imported_sources, modules))
+    except runner.Ended as ended:
+        raise AuditError(f"{', '.join(modules)}: {ended} while it was imported; fix it") from ended
+
+
+def _imported_sources(modules: Sequence[str]) -> dict[str, str]:
+    """Sources of modules that are imported first, so that what they use is known."""
+    for name in modules:
+        importlib.import_module(name)
+    return sources(modules)
 
 
 def _contents(path: Path) -> str:

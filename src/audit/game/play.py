@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from audit import plain, runner
 from audit.core import (
     Array,
     AuditError,
@@ -47,10 +48,11 @@ def _said_of(where: str) -> Iterator[None]:
         yield
     except AuditError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and not runner.apart():  # a person's Ctrl-C, and no part of the game
+            raise
         log.debug("%s", where, exc_info=True)
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        raise AuditError(f"{where}: {what}; mend the mechanism or the features") from error
+        raise AuditError(f"{where}: {plain.of_error(error)}; mend the mechanism or the features") from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Game(_Setting):
 
     def _side(self, block: int, bit: bool, pair: tuple[Any, Any]) -> Side:
         half = self.mechanism.block // 2
+        runner.enter(int(bit))
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, int(bit))))
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
@@ -111,6 +114,12 @@ class Game(_Setting):
                 f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
             )
         return columns, releases.log_ratio(*pair), spent
+
+    def where(self, block: int, side: int, place: int) -> str:
+        """Of which trial something is said: the ``place``-th one of a side; −1 for either where it is not known."""
+        if side < 0:
+            return self._where(block, 0)
+        return self._where(block, side, side + self.block - 2) if place < 0 else self._where(block, side + 2 * place)
 
     def _where(self, block: int, place: int, last: int | None = None) -> str:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
@@ -169,6 +178,10 @@ class CanaryGame(_Setting):
             )
         return self.features(releases.of_canaries(), self.challenge)
 
+    def where(self, block: int, side: int, place: int) -> str:
+        """Of which run something is said; it has no sides."""
+        return f"{type(self.mechanism).__name__}, run {block} (seed {self.seed})"
+
     def _where(self, block: int, place: int) -> str:
         return f"{type(self.mechanism).__name__}, canary {place} of run {block} (seed {self.seed})"
 
@@ -176,6 +189,8 @@ class CanaryGame(_Setting):
 def _check(columns: Columns, trials: int, where: Callable[[int], str]) -> None:
     """Refuse rows that are not as many numbers as were asked for; ``where`` says whose row it is."""
     values = np.asarray(columns.values)
+    if not columns.names:
+        raise AuditError(f"{where(0)}: the released rows are empty; release at least one number")
     if values.shape != (trials, len(columns.names)):
         raise AuditError(
             f"{where(0)}: rows of shape {values.shape} where {(trials, len(columns.names))} was due; the mechanism must"

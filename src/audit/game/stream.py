@@ -13,6 +13,7 @@ import numpy as np
 from audit.core import TRIAL_ARRAYS, Array, AuditError, Trials
 from audit.game.backends import Backend
 from audit.game.cache import Cache
+from audit.game.isolated import play_of
 from audit.game.play import CanaryGame, Game, carried
 
 Watch = Callable[[int], None]
@@ -52,6 +53,7 @@ class Played:
         """
         size = self.game.block
         blocks = range(first // size, -(-(first + count) // size))
+        refuse_by_arithmetic(-(-(first + count) // size) - first // size, size)
         one, arrays = Trials((), *(np.empty(0) for _ in range(4))), dict[str, Any]()
         for block, part in self._blocks(blocks):
             if not arrays:  # only now is it known how wide they are
@@ -67,16 +69,16 @@ class Played:
     def _blocks(self, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
         cache = Cache(self.root, self.game)
         cache.tidy()
-        missing = []
+        missing, there = [], cache.kept()
         for block in blocks:
-            kept = cache.load(block)
+            kept = cache.load(block) if block in there else None
             if kept is None:
                 missing.append(block)
                 continue
             self.tally.cached += 1
             self.watch(len(kept))
             yield block, kept
-        for block, trials in self.backend.run(carried(self.game).play, missing) if missing else ():
+        for block, trials in self.backend.run(play_of(carried(self.game)), missing) if missing else ():
             cache.save(block, trials)
             self.tally.played += 1
             self.watch(len(trials))
@@ -195,15 +197,50 @@ def memory(part: Trials, count: int) -> float:
     return count * (COPIES * each + WORK)
 
 
+NARROWEST = Trials(("y",), np.zeros((1, 1)), np.zeros(1, bool), np.zeros(1, int), np.zeros(1, int))
+"""A trial of one column: none takes less memory."""
+LISTED = 1_000_000
+"""Blocks that are looked for one by one, before the first one tells how wide trials are."""
+
+
+def refuse_by_arithmetic(blocks: int, size: int) -> None:
+    """Say so before any block is looked for when a block, or so many of them, would not fit into the free memory.
+
+    Args:
+        blocks: how many, more or fewer than can be `LISTED`.
+        size: trials of a block.
+
+    Raises:
+        AuditError: with the number that fits, of trials as narrow as can be.
+    """
+    have = _free()
+    fits = int(have / memory(NARROWEST, 1)) // 1000 * 1000
+    if size > fits:
+        raise AuditError(
+            f"a block of {size:,} trials is played as a whole and does not fit into the {have / 2**30:,.1f} GiB that is"
+            f" free, {fits:,} trials do at most; set mechanism.block lower"
+        )
+    if blocks > LISTED and blocks * size > fits:
+        raise AuditError(
+            f"{blocks * size:,} trials need at least {memory(NARROWEST, blocks * size) / 2**30:,.1f} GiB and"
+            f" {have / 2**30:,.1f} GiB is free, which is enough for {fits:,} at most; set trials to that or fewer"
+        )
+
+
+def _free() -> int:
+    """Bytes of memory."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
 def refuse_if_too_many(part: Trials, count: int) -> None:
     """Say so before they are played when ``count`` trials like those of ``part`` would not fit into the free memory.
 
     Raises:
         AuditError: with the number that fits.
     """
-    import psutil
-
-    need, have = memory(part, count), psutil.virtual_memory().available
+    need, have = memory(part, count), _free()
     if need > have:
         fits = int(count * have / need) // 1000 * 1000
         raise AuditError(

@@ -22,8 +22,11 @@ def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
     if ApproximateDP in by_notion:
         claim = by_notion[ApproximateDP]
         assert isinstance(claim.notion, ApproximateDP)
-        endless = math.isinf(claim.parameter)
-        direct = math.inf if endless else privacy.direct_mu(claim.parameter, claim.notion.delta)
+        delta = claim.notion.delta
+        if math.isinf(claim.parameter):
+            direct = math.inf
+        elif delta > 0:  # through (ε, 0) goes no GDP curve but that of μ = 0, which says nothing
+            direct = privacy.direct_mu(claim.parameter, delta)
     if GDP in by_notion:
         implied = by_notion[GDP].parameter
     elif ZCDP in by_notion:

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from audit.core import Array, Claim, Columns, Table
 from audit.mechanisms.quadrature import log_below, panels
 from audit.mechanisms.queries import Positive
-from audit.privacy import STRICT, PureDP
+from audit.privacy import STRICT, PrivacyParameter, PureDP
 
 ABOVE, BELOW, SILENT = 1, 0, -1
 
@@ -89,7 +89,7 @@ class AboveThreshold:
         Lyu, Su, Li, PVLDB 2017, arXiv:1603.01699, Algorithm 1.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     threshold: Annotated[float, Field(allow_inf_nan=False)] = 0.5
     cutoff: Annotated[int, Field(ge=1)] = 1
     noise_scale: Positive = 1.0

@@ -17,7 +17,7 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem, Structure
-from audit.privacy import STRICT, rho_from_eps_delta
+from audit.privacy import STRICT, PrivacyParameter, rho_from_eps_delta
 
 ROUNDS = 16
 """Most rounds, per column."""
@@ -45,7 +45,7 @@ class AIM:
         McKenna, Mullins, Sheldon, Miklau, PVLDB 2022, arXiv:2201.12677, Algorithm 2 and the public implementation.
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     rows: Annotated[int, Field(ge=1)] = 50
     max_model_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 80.0

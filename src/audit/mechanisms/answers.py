@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import expit
 
 from audit.core import Array, AuditError, Claim, Columns
-from audit.privacy import GDP, STRICT, PureDP
+from audit.privacy import GDP, STRICT, PrivacyParameter, PureDP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Answers:
     """
 
     law: Literal["response", "laplace", "gaussian"] = "response"
-    eps: Annotated[float, Field(gt=0, le=30)] = 1.0
+    eps: Annotated[PrivacyParameter, Field(le=30)] = 1.0
     together: Annotated[float, Field(ge=0, le=1)] = 1.0
     noise_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
 

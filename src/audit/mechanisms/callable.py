@@ -1,4 +1,4 @@
-"""Somebody's own Python function, audited as it is."""
+"""Somebody's own Python function, audited as it is, and played in a child process: see `audit.runner`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import numpy as np
 from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
+from audit import plain, runner
 from audit.core import AuditError, Claim, Columns, Odd, Outputs
-from audit.mechanisms.promises import Promise
+from audit.mechanisms.promises import Block, Promise
 from audit.privacy import STRICT
 
 CHECKED = 20
@@ -62,6 +63,7 @@ class Target:
         claim: what the function promises.
         batched: whether it plays many trials at once; its result is then an array whose first axis is the trial, a dict
             of these, or a list of outputs.
+        timeout: seconds that one call may take; None: no limit.
         block: trials that are kept or lost together; few for a slow function.
 
     Raises:
@@ -71,19 +73,34 @@ class Target:
     target: str
     claim: InstanceOf[Promise]
     batched: bool = False
-    block: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    block: Block = 1000
 
     def __post_init__(self) -> None:
-        expected = "(data, trials, rng)" if self.batched else "(data, rng)"
-        try:
-            inspect.signature(_load(self.target)).bind(*range(3 if self.batched else 2))
-        except TypeError as error:
-            raise AuditError(
-                f"mechanism.target={self.target} cannot be called as {expected} ({error}); change its arguments, or"
-                " mechanism.batched"
-            ) from error
-        except ValueError:  # built in: nothing is known of its arguments
-            return
+        if not self._typed_in:  # imported there first: a module that ends its process must not end this one
+            try:
+                runner.run(_check, self.target, self.batched)
+            except runner.Ended as ended:
+                raise AuditError(f"mechanism.target={self.target}: {ended} while it was imported; fix it") from ended
+        _check(self.target, self.batched)
+
+    @property
+    def _typed_in(self) -> bool:
+        """Whether the function was typed into a script or a notebook, which no other process can import."""
+        return self.target.startswith("__main__:")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({"_function": _load(self.target)} if self._typed_in else {})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_function" in state:
+            _sent[state["target"]] = state.pop("_function")
+        self.__dict__.update(state)
+
+    @property
+    def time_limit(self) -> float | None:
+        """As it was given."""
+        return self.timeout
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -99,11 +116,18 @@ class Target:
         """``trials`` calls, one after the other, that share ``rng``; or one call for all of them."""
         function = _load(self.target)
         if not self.batched:
-            return Anything(Outputs([_call(function, data, rng) for _ in range(trials)]))
+            outputs = [_call(function, place, data, rng) for place in range(trials)]
+            runner.end()
+            return Anything(Outputs(outputs))
+        runner.begin()
         try:
             released = function(data, trials, rng)
-        except (Exception, SystemExit) as error:  # of which trial, only the function knows
-            raise Odd(range(trials), f"it {_raised(error)}; mend it") from error
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            # Of which trial, only the function knows.
+            raise Odd(range(trials), f"it raised {plain.of_error(error)}; mend it") from error
+        runner.end()
         return Anything(Outputs(_apart(released, trials)))
 
     def notes(self, data: Any) -> tuple[str, ...]:
@@ -114,7 +138,7 @@ class Target:
             said.append(f"Not reproducible: {self.target} put out different things for the same seed, it does not draw"
                         " all of its noise from rng.")  # fmt: skip
         if all(isinstance(output, BaseException) for output in once):
-            said.append(f"{self.target} came to no end in any of {CHECKED} runs: it {_raised(once[0])}.")
+            said.append(f"{self.target} came to no end in any of {CHECKED} runs: it raised {plain.of_error(once[0])}.")
         return tuple(said)
 
     def _try(self, data: Any, rng: np.random.Generator) -> list[Any]:
@@ -124,7 +148,33 @@ class Target:
             return [odd]
 
 
-@functools.lru_cache(maxsize=32)
+_sent: dict[str, Callable[..., Any]] = {}
+"""Functions that came to this process by value: no import finds them."""
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether an error is not the mechanism's but a person's Ctrl-C; in a child process it is the mechanism's own."""
+    return isinstance(error, KeyboardInterrupt) and not runner.apart()
+
+
+def _check(target: str, batched: bool) -> None:
+    """Import a target and look at its arguments.
+
+    Raises:
+        AuditError: see `Target`.
+    """
+    expected = "(data, trials, rng)" if batched else "(data, rng)"
+    try:
+        inspect.signature(_load(target)).bind(*range(3 if batched else 2))
+    except TypeError as error:
+        raise AuditError(
+            f"mechanism.target={target} cannot be called as {expected} ({error}); change its arguments, or"
+            " mechanism.batched"
+        ) from error
+    except ValueError:  # built in: nothing is known of its arguments
+        return
+
+
 def _load(target: str) -> Callable[..., Any]:
     """What ``package.module:name`` names.
 
@@ -134,24 +184,30 @@ def _load(target: str) -> Callable[..., Any]:
     module, colon, path = target.partition(":")
     if not (module and colon and path):
         raise AuditError(f"mechanism.target={target} has not the form package.module:function, such as mine:release")
+    if target in _sent:
+        return _sent[target]
     try:
         found: Any = functools.reduce(getattr, path.split("."), importlib.import_module(module))
-    except (Exception, SystemExit) as error:  # importing runs anybody's code
-        what = " ".join(f"{type(error).__name__}: {error}".split())
+    except BaseException as error:  # importing runs anybody's code
+        if is_ours(error):
+            raise
         raise AuditError(
-            f"mechanism.target={target} cannot be imported ({what}); run from the folder that {module.split('.')[0]} is"
-            " in, or install it"
+            f"mechanism.target={target} cannot be imported ({plain.of_error(error)}); run from the folder that"
+            f" {module.split('.')[0]} is in, or install it"
         ) from error
     if not callable(found):
         raise AuditError(f"mechanism.target={target} is no function but {type(found).__name__}; name a function")
     return found
 
 
-def _call(function: Callable[..., Any], data: Any, rng: np.random.Generator) -> Any:
-    """One trial; what it raises is its output."""
+def _call(function: Callable[..., Any], place: int, data: Any, rng: np.random.Generator) -> Any:
+    """One trial, the ``place``-th of its side; what it raises is its output."""
+    runner.begin(place)
     try:
         return function(data, rng)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         return error.with_traceback(None)
 
 
@@ -180,8 +236,4 @@ def _apart(released: Any, trials: int) -> list[Any]:
 def written(outputs: list[Any]) -> str:
     """All that can be told apart of some outputs, without the addresses of objects."""
     with np.printoptions(threshold=sys.maxsize, precision=17, floatmode="unique"):
-        return re.sub(r" at 0x[0-9a-f]+", "", repr(outputs))
-
-
-def _raised(error: Any) -> str:
-    return "raised " + " ".join(f"{type(error).__name__}: {error}".split())
+        return re.sub(r" at 0x[0-9a-f]+", "", "\n".join(map(plain.written, outputs)))

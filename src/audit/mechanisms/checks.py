@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import numpy as np
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.accountants import Order, Positive, pure_to_renyi
+from audit.accountants import Order, pure_to_renyi
 from audit.core import Array
-from audit.privacy import STRICT
+from audit.privacy import STRICT, PrivacyParameter
 
 
 class Looks(Protocol):
@@ -49,7 +48,7 @@ class Gaussian:
         eps: of each look, > 0.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
 
     def begin(self, threshold: float, sensitivity: float, order: Order, rng: np.random.Generator) -> GaussianLooks:
         """See `Checker.begin`."""
@@ -87,7 +86,7 @@ class AboveThreshold:
         Lyu, Su, Li, Understanding the sparse vector technique, arXiv:1603.01699, Algorithm 1 with c = 1.
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
 
     def begin(
         self, threshold: float, sensitivity: float, order: Order, rng: np.random.Generator

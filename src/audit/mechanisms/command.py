@@ -27,10 +27,13 @@ import os
 import queue
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -38,13 +41,16 @@ import numpy as np
 from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
+from audit import plain
 from audit.core import AuditError, Claim, Odd, Outputs, Table
 from audit.mechanisms.callable import Anything, written
-from audit.mechanisms.promises import Promise
+from audit.mechanisms.promises import Block, Promise
 from audit.privacy import STRICT
 
 CHECKED = 20
 """Trials that find out whether a program heeds its seed, or as many as a block has, where that is fewer."""
+LOOK = 0.2
+"""Seconds after which it is looked whether a silent program still lives."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -70,7 +76,7 @@ class Command:
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     npz: bool = False
     files: tuple[str, ...] = ()
-    block: Annotated[int, Field(ge=2, multiple_of=2)] = 1000
+    block: Block = 1000
 
     def __post_init__(self) -> None:
         if shutil.which(self.argv[0]) is None:
@@ -167,6 +173,11 @@ class _Failed(Exception):  # noqa: N818  it becomes an `Odd`, which says of whic
 def _as_request(data: Any, npz: bool) -> Iterator[dict[str, Any]]:
     """A data set as keys of a request."""
     records = np.asarray(data.records if isinstance(data, Table) else data)
+    if records.dtype.kind not in "biuf":
+        raise AuditError(
+            f"mechanism=command: a program is sent numbers or a table, and this canary makes {type(data).__name__};"
+            " choose canary=pair, tabular or worst_case"
+        )
     names = list(data.domain.columns) if isinstance(data, Table) else None
     users = data.users if isinstance(data, Table) else None
     if not npz:
@@ -188,14 +199,14 @@ def _read(line: str, trials: int) -> list[Any]:
     """
     try:
         answer = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter where it is nested too deeply
         raise _Failed(f"its answer is no JSON object on one line but {_short(line)}; print nothing else") from error
     if not isinstance(answer, dict) or not {"rows", "npz", "error"} & set(answer):
         raise _Failed(f'its answer {_short(line)} has no "rows", "npz" or "error"; see docs/own-mechanism.md')
     if "error" in answer:
         trial = answer.get("trial")
         inside = isinstance(trial, int) and 0 <= trial < trials
-        raise _Failed(f"it says: {' '.join(str(answer['error']).split())}", trial if inside else None)
+        raise _Failed(f"it says: {' '.join(plain.text(answer['error']).split())}", trial if inside else None)
     rows, names = _from_file(str(answer["npz"])) if "npz" in answer else (answer["rows"], answer.get("columns"))
     if not isinstance(rows, list) or len(rows) != trials:
         count = f"{len(rows)} rows" if isinstance(rows, list) else type(rows).__name__
@@ -215,18 +226,31 @@ def _named(row: Any, names: Sequence[Any]) -> Any:
 
 def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with _regular(path) as file, np.load(file, allow_pickle=False) as arrays:
             rows = list(arrays["rows"])
             names = [str(name) for name in arrays["columns"]] if "columns" in arrays.files else []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise _Failed(
             f"its file {path} has no readable array rows ({' '.join(str(error).split())}); mend it"
         ) from error
     return (rows if not names else [row.tolist() for row in rows]), names or None
 
 
+def _regular(path: str) -> IO[bytes]:
+    """A file opened without waiting: a pipe that nobody writes into would hold us past every time limit.
+
+    Raises:
+        OSError: there is none, or it is a pipe, a device or a folder.
+    """
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")  # noqa: SIM115  the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError("it is no regular file")
+    return file
+
+
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(plain.line(text).split())
     return repr(text if len(text) <= 80 else text[:77] + "…")
 
 
@@ -238,7 +262,7 @@ class _Program:
     """One running program, started when it is first asked, and again when it has left."""
 
     argv: tuple[str, ...]
-    process: subprocess.Popen[str] | None = None
+    process: subprocess.Popen[bytes] | None = None
     answers: queue.Queue[str | None] = dataclasses.field(default_factory=queue.Queue)
     words: collections.deque[str] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=20))
     readers: list[threading.Thread] = dataclasses.field(default_factory=list)
@@ -272,7 +296,7 @@ class _Program:
         # Written from a thread of its own: a program that does not read must not hold us past the time limit.
         threading.Thread(target=_write, args=(self.process, line), daemon=True).start()
         try:
-            answer = self.answers.get(timeout=timeout)
+            answer = self._await(timeout)
         except queue.Empty:
             told = self.last_words()
             self.stop()
@@ -282,14 +306,40 @@ class _Program:
             raise
         return answer
 
+    def _await(self, timeout: float) -> str | None:
+        """The next line; None where it left.
+
+        That is asked for itself: what it started may hold its output open after its end.
+
+        Raises:
+            queue.Empty: nothing came in time.
+        """
+        assert self.process is not None
+        end = time.monotonic() + timeout
+        while True:
+            left = end - time.monotonic()
+            try:
+                return self.answers.get(timeout=max(0.0, min(LOOK, left)))
+            except queue.Empty:
+                if self.process.poll() is not None:
+                    with contextlib.suppress(queue.Empty):
+                        return self.answers.get(timeout=LOOK)  # its last line may still be in the pipe
+                    return None
+                if left <= 0:
+                    raise
+
     def _start(self) -> None:
         self.stop()
         self.answers, self.words = queue.Queue(), collections.deque(maxlen=20)
         try:
             self.process = subprocess.Popen(
-                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                encoding="utf-8", errors="replace", start_new_session=True,
-            )  # fmt: skip
+                self.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # and so a process group, in which whatever it starts is ended with it
+            )
         except OSError as error:
             raise _Failed(f"it cannot be started ({error.strerror}); mend mechanism.argv") from error
         self.readers = [
@@ -328,19 +378,21 @@ class _Program:
         self.stop()
 
     def stop(self) -> None:
-        """End it, and whatever it started."""
+        """End it, and whatever it started; one that has left may have left others behind.
+
+        A process that went into a group of its own may still hold the pipes. Nobody waits for it: a reader closes its
+        pipe when that has ended, and is a daemon.
+        """
         if self.process is None:
             return
-        if self.process.poll() is None:
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
         for reader in self.readers:
             reader.join(timeout=1)
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    pipe.close()
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.close()
         self.process = None
 
 
@@ -352,18 +404,29 @@ def _program(argv: tuple[str, ...], process: int, changed: tuple[int, ...]) -> _
     return program
 
 
-def _write(process: subprocess.Popen[str], line: str) -> None:
+def _write(process: subprocess.Popen[bytes], line: str) -> None:
+    left = memoryview((line + "\n").encode())
     with contextlib.suppress(OSError, ValueError):  # it left: the reader finds out
         assert process.stdin is not None
-        process.stdin.write(line + "\n")
-        process.stdin.flush()
+        while left:  # an unbuffered pipe takes as much as it has room for
+            left = left[process.stdin.write(left) :]
 
 
-def _read_all(pipe: IO[str], put: Any) -> None:
-    """Every line, then None."""
-    with contextlib.suppress(OSError, ValueError):  # closed from the other side
-        for line in pipe:
-            put(line)
+def _read_all(pipe: IO[bytes], put: Callable[[str | None], None]) -> None:
+    """Every line, then None.
+
+    The pipe is unbuffered, since closing a buffer waits for whoever reads from it.
+    """
+    begun = list[bytes]()  # pieces of a line that may be long; joined once
+    with pipe:
+        while piece := os.read(pipe.fileno(), 2**16):
+            *ends, rest = piece.split(b"\n")
+            for end in ends:
+                put(b"".join([*begun, end]).decode("utf-8", "replace"))
+                begun.clear()
+            begun.append(rest)
+    if any(begun):
+        put(b"".join(begun).decode("utf-8", "replace"))
     put(None)
 
 

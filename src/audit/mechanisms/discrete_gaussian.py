@@ -14,7 +14,7 @@ from audit.core import Array, Claim
 from audit.mechanisms.gaussian import NoisyCount
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.queries import Positive, count
-from audit.privacy import STRICT, ZCDP, ApproximateDP, least_fnr, rho_from_eps_delta
+from audit.privacy import STRICT, ZCDP, ApproximateDP, PrivacyParameter, least_fnr, rho_from_eps_delta
 
 
 def discrete_gaussian(sigma: float) -> tuple[Array, Array]:
@@ -50,7 +50,7 @@ class DiscreteGaussian:
         Canonne, Kamath, Steinke, arXiv:2004.00010, Definition 1 and Theorem 4.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     noise_scale: Positive = 1.0
 

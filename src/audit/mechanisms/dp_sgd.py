@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from audit.core import Array, AuditError, Claim, Columns
 from audit.learning import Examples
 from audit.mechanisms.marginals import set_up_jax
-from audit.privacy import STRICT, ApproximateDP
+from audit.privacy import STRICT, ApproximateDP, PrivacyParameter
 
 DIRAC = 1000.0
 """Norm of a Dirac canary's gradient before it is clipped."""
@@ -113,7 +113,7 @@ class DPSGD:
         Nasr et al. 2023, arXiv:2302.07956 (Dirac canaries, and scores from all steps).
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     hidden: Annotated[int, Field(ge=0)] = 0
     epochs: Annotated[int, Field(ge=1)] = 10

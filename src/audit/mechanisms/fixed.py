@@ -15,7 +15,7 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import claims, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import STRICT, rho_from_eps_delta
+from audit.privacy import STRICT, PrivacyParameter, rho_from_eps_delta
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -33,7 +33,7 @@ class Fixed:
         Ganev, Annamalai, Kulynych 2026, arXiv:2604.18352: fixed structure, no selection, no compression.
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     degree: Annotated[int, Field(ge=1, le=3)] = 1
     rows: Annotated[int, Field(ge=1)] = 50

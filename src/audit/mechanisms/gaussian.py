@@ -14,7 +14,7 @@ from audit.core import Array, Claim, Columns
 from audit.mechanisms import claims
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.queries import count
-from audit.privacy import GDP, STRICT, implied_mu, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, PrivacyParameter, implied_mu, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Gaussian:
     [[10.28], [9.71], [11.41]]
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 

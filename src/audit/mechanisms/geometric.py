@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from audit.core import Claim
 from audit.mechanisms.laplace import Noisy
 from audit.mechanisms.queries import Positive, count
-from audit.privacy import STRICT, PureDP, least_fnr
+from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -30,7 +30,7 @@ class Geometric:
         Ghosh, Roughgarden, Sundararajan, STOC 2009, arXiv:0811.2841 (the α-geometric mechanism, α = e^(−ε)).
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000

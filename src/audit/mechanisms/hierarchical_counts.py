@@ -17,7 +17,7 @@ from audit.core import Array, Claim, Columns
 from audit.mechanisms.discrete_gaussian import sample
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.queries import Positive, Statistic, categories
-from audit.privacy import STRICT, ZCDP, ApproximateDP, rho_from_eps_delta
+from audit.privacy import STRICT, ZCDP, ApproximateDP, PrivacyParameter, rho_from_eps_delta
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class HierarchicalCounts:
     8
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     branching: Annotated[int, Field(ge=2)] = 2
     shares: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0, 1.0, 1.0)

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns
 from audit.mechanisms.queries import Positive, Statistic, count, numbers
-from audit.privacy import STRICT, PureDP
+from audit.privacy import STRICT, PrivacyParameter, PureDP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Laplace:
     2.0
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
@@ -123,7 +123,7 @@ class ClassMean:
     [14.142, 7.071, 3.536]
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     top: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
     noise_scale: Positive = 1.0
 

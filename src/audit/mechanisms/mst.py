@@ -18,7 +18,7 @@ from audit.core import Array, Claim, Columns, Domain, Table, Tables
 from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
-from audit.privacy import STRICT, rho_from_eps_delta
+from audit.privacy import STRICT, PrivacyParameter, rho_from_eps_delta
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -40,7 +40,7 @@ class MST:
         McKenna, Miklau, Sheldon, arXiv:2108.04978, Algorithm 1 and the public implementation.
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
     compress: bool = True
     rows: Annotated[int, Field(ge=1)] = 50

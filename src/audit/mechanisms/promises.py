@@ -8,10 +8,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Claim, Neighbours
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PureDP
+from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PrivacyParameter, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(ge=0, lt=1)]
+Block = Annotated[int, Field(ge=2, le=1_000_000, multiple_of=2)]
+"""Trials that are kept or lost together; a block is played and held in memory as a whole, however few were asked for."""
 
 
 @runtime_checkable
@@ -37,7 +39,7 @@ class Approximate:
     (1, 0.01)-DP
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Delta
     neighbours: Neighbours = "add_remove"
 
@@ -56,7 +58,7 @@ class Pure:
         neighbours: the relation that it is promised under.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property
@@ -74,7 +76,7 @@ class GaussianDP:
         neighbours: the relation that it is promised under.
     """
 
-    mu: Positive
+    mu: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property
@@ -92,7 +94,7 @@ class Concentrated:
         neighbours: the relation that it is promised under.
     """
 
-    rho: Positive
+    rho: PrivacyParameter
     neighbours: Neighbours = "add_remove"
 
     @property

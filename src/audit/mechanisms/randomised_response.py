@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from audit.core import Array, Claim, Columns
 from audit.mechanisms.queries import Positive, Statistic, categories
-from audit.privacy import STRICT, PureDP, least_fnr
+from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class RandomisedResponse:
     0.75
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
@@ -139,7 +139,7 @@ class OneHotFlip:
     0.119203
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     categories: Annotated[int, Field(ge=2)] = 4
     noise_scale: Positive = 1.0
 

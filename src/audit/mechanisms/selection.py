@@ -20,7 +20,7 @@ from scipy.special import log_softmax, logsumexp
 from audit.core import Array, Claim, Columns
 from audit.mechanisms.quadrature import log_below, panels
 from audit.mechanisms.queries import Positive, categories
-from audit.privacy import STRICT, PureDP, least_fnr
+from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
 
 Candidates = Annotated[int, Field(ge=2)]
 
@@ -74,7 +74,7 @@ class Exponential:
     [0.622459, 0.377541]
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     candidates: Candidates = 2
     noise_scale: Positive = 1.0
 
@@ -113,7 +113,7 @@ class PermuteAndFlip:
         time t in [0, 1] at which a candidate's turn comes.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     candidates: Candidates = 2
     noise_scale: Positive = 1.0
 
@@ -166,7 +166,7 @@ class NoisyMax:
         votes may go up and down.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     candidates: Candidates = 2
     noise_scale: Positive = 1.0
 

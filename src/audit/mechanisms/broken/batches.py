@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtri
 
 from audit.core import Array, Claim
 from audit.mechanisms.broken.numbers import Numbers
-from audit.privacy import STRICT, ApproximateDP
+from audit.privacy import STRICT, ApproximateDP, PrivacyParameter
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -34,7 +34,7 @@ class Shuffled:
 
     sigma: Positive = 0.4
     batches: Annotated[int, Field(ge=2)] = 10_000
-    eps: Positive = 4.0
+    eps: PrivacyParameter = 4.0
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
     block: ClassVar[int] = 1000

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim
 from audit.mechanisms.broken.numbers import Numbers
-from audit.privacy import STRICT, ApproximateDP, PureDP
+from audit.privacy import STRICT, ApproximateDP, PrivacyParameter, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -25,7 +25,7 @@ class BoundUsedTwice:
         lower, upper: records are clipped to these.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     lower: float = 0.0
     upper: float = 100.0
 
@@ -54,7 +54,7 @@ class ClippedInVain:
         bound: that records are clipped to.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     bound: Positive = 1.0
 
     block: ClassVar[int] = 1000
@@ -83,7 +83,7 @@ class NaNPasses:
         eps: what is claimed, for records clipped to [0, 1].
     """
 
-    eps: Positive
+    eps: PrivacyParameter
 
     block: ClassVar[int] = 1000
 
@@ -106,7 +106,7 @@ class ScaleFromData:
         eps: what is claimed.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
 
     block: ClassVar[int] = 1000
 
@@ -132,7 +132,7 @@ class NewKey:
         threshold: least noisy count that is shown, > 1.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     threshold: Annotated[int, Field(gt=1)] = 2
 
     block: ClassVar[int] = 1000

@@ -13,7 +13,7 @@ from audit.core import Claim, Table
 from audit.mechanisms import claims, marginals
 from audit.mechanisms.broken.numbers import Numbers
 from audit.mechanisms.fixed import NoisyMarginals
-from audit.privacy import STRICT, implied_mu, rho_from_eps_delta
+from audit.privacy import STRICT, PrivacyParameter, implied_mu, rho_from_eps_delta
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
@@ -31,7 +31,7 @@ class ShareAsSigma:
         rows: of a synthetic table.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Delta
     rows: Annotated[int, Field(ge=1)] = 50
 
@@ -62,7 +62,7 @@ class ReusedMeasurement:
         delta: of the same.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Delta
 
     block: ClassVar[int] = 1000
@@ -95,7 +95,7 @@ class DomainFromData:
         delta: of the same.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     delta: Delta
 
     block: ClassVar[int] = 1000

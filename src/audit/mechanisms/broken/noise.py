@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim
 from audit.mechanisms.broken.numbers import Numbers
-from audit.privacy import GDP, STRICT, ApproximateDP, PureDP, gdp_epsilon
+from audit.privacy import GDP, STRICT, ApproximateDP, PrivacyParameter, PureDP, gdp_epsilon
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -24,7 +24,7 @@ class SameSeedTwice:
         eps: of the claim for both together; each gets half.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
 
     block: ClassVar[int] = 1000
 
@@ -49,7 +49,7 @@ class SpentTwice:
         answers: how many are released.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     answers: Count = 2
 
     block: ClassVar[int] = 1000
@@ -84,7 +84,7 @@ class TunedForFree:
         Papernot, Steinke, Hyperparameter tuning with Rényi differential privacy, arXiv:2110.03620.
     """
 
-    mu: Positive = 0.5
+    mu: PrivacyParameter = 0.5
     settings: Count = 10
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
 
@@ -120,7 +120,7 @@ class FloatingLaplace:
         Mironov 2012, On significance of the least significant bits for differential privacy.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
 
     block: ClassVar[int] = 1000
 

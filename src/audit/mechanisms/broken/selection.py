@@ -11,7 +11,7 @@ from scipy.special import log_expit, log_softmax
 
 from audit.core import Array, Claim
 from audit.mechanisms.broken.numbers import Numbers
-from audit.privacy import STRICT, ZCDP, PureDP
+from audit.privacy import STRICT, ZCDP, PrivacyParameter, PureDP
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -28,7 +28,7 @@ class HalvedSensitivity:
         candidates: how many to choose from.
     """
 
-    eps: Positive
+    eps: PrivacyParameter
     candidates: Annotated[int, Field(ge=2)] = 30
 
     block: ClassVar[int] = 1000
@@ -69,7 +69,7 @@ class SelectionNotCharged:
         MST and AIM charge ε²/8 for such a step (McKenna, Miklau, Sheldon, arXiv:2108.04978).
     """
 
-    rho: Positive
+    rho: PrivacyParameter
     selection_eps: Positive
 
     block: ClassVar[int] = 1000

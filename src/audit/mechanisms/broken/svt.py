@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from scipy.integrate import cumulative_trapezoid
 
 from audit.core import Array, Claim, Columns
-from audit.privacy import STRICT, PureDP
+from audit.privacy import STRICT, PrivacyParameter, PureDP
 
 Scale = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -38,7 +38,7 @@ class SparseVector:
         Lyu, Su, Li 2017, Understanding the Sparse Vector Technique, arXiv:1603.01699, Algorithms 1 and 3–6.
     """
 
-    eps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    eps: PrivacyParameter
     threshold_noise: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     query_noise: Scale
     cutoff: Annotated[int, Field(ge=1)] | None = 1
