@@ -10,9 +10,10 @@ Everything here is immutable. Arrays are read-only, whichever backend made them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -563,6 +564,49 @@ class Fold:
         return self.test.count(self.threshold)
 
 
+def progressive(folds: Sequence[Fold]) -> bool:
+    """Whether no fold tests on what it or an earlier fold has used: then the folds are a martingale.
+
+    Otherwise each fold's trials fitted the attacks that test the others, which correlates the folds.
+    """
+    used = np.array([], int)
+    for fold in folds:
+        chosen = fold.selection.index if fold.selection is not None else used[:0]
+        used = np.concatenate([used, fold.fitted, chosen])
+        if np.isin(fold.test.index, used).any():
+            return False
+        used = np.concatenate([used, fold.test.index])
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """How evidence comes about: all that an estimator needs to know of a protocol before anything is played.
+
+    Args:
+        folds: ``single``; ``progressive``: no fold tests on what an earlier one has used, so they are a martingale;
+            ``kfold``: each fold's trials fitted the attacks that test the others.
+        runs: ``independent``: each trial is a run of its own; ``one``: all are canaries of a single run; ``repeated``.
+        selection: whether every threshold was chosen on selection trials.
+        stopped: whether the number of trials depends on the data, so that only anytime bounds may be read.
+    """
+
+    folds: Literal["single", "progressive", "kfold"] = "single"
+    runs: Literal["independent", "one", "repeated"] = "independent"
+    selection: bool = True
+    stopped: bool = False
+
+    @property
+    def independent(self) -> bool:
+        """Whether so many runs as were planned, each tested once, are judged by one attack: then counts are binomial."""
+        return not self.stopped and self.folds == "single" and self.runs == "independent"
+
+    @property
+    def one_run(self) -> bool:
+        """Whether the test trials are canaries of a single run, several of them."""
+        return not self.stopped and self.folds == "single" and self.runs == "one"
+
+
 @dataclasses.dataclass(frozen=True)
 class Evidence:
     """What a protocol found.
@@ -581,17 +625,28 @@ class Evidence:
         tables = [dataclasses.astuple(fold.counts) for fold in self.folds]
         return Counts(*(sum(column) for column in zip(*tables, strict=True)))
 
+    @functools.cached_property
+    def design(self) -> Design:
+        """How it came about, read off the folds themselves: what their protocol said before."""
+        runs = np.concatenate([fold.test.run for fold in self.folds])
+        different = len(np.unique(runs))
+        ordered: Literal["progressive", "kfold"] = "progressive" if progressive(self.folds) else "kfold"
+        return Design(
+            folds="single" if len(self.folds) == 1 else ordered,
+            runs="independent" if different == len(runs) else "one" if different == 1 else "repeated",
+            selection=all(fold.selection is not None for fold in self.folds),
+            stopped=self.stopped,
+        )
+
     @property
     def independent(self) -> bool:
         """Whether so many runs as were planned, each tested once, were judged by one attack: then counts are binomial."""
-        run = np.concatenate([fold.test.run for fold in self.folds])
-        return not self.stopped and len(self.folds) == 1 and len(np.unique(run)) == len(run)
+        return self.design.independent
 
     @property
     def one_run(self) -> bool:
         """Whether the test trials are canaries of a single run, several of them."""
-        run = np.concatenate([fold.test.run for fold in self.folds])
-        return not self.stopped and len(self.folds) == 1 and len(run) > 1 and len(np.unique(run)) == 1
+        return self.design.one_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -629,8 +684,9 @@ class OtherGame(Refused):
     """An estimator is made for another game than this evidence is of: no news unless it was asked for."""
 
 
+@runtime_checkable
 class Estimator(Protocol):
-    """Evidence → Bound."""
+    """Evidence → Bound. One that may refuse evidence says so beforehand, as `Selective`."""
 
     @property
     def name(self) -> str:
@@ -651,6 +707,89 @@ class Estimator(Protocol):
 
         Raises:
             Refused: when the evidence does not allow this recipe.
+        """
+        ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """An estimator that cannot read the evidence of every protocol, and says so before anything is played."""
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Go on only where evidence of this design gives a bound in ``notion``.
+
+        Raises:
+            Refused: where it does not, with the reason.
+        """
+        ...
+
+
+# --- how trials are spent, and what goes with what -----------------------------------------------------------------
+
+
+@runtime_checkable
+class AuditProtocol(Protocol):
+    """How trials are spent: which of them fit the attack, which choose its threshold, which test it."""
+
+    @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        ...
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested, at most."""
+        ...
+
+    @property
+    def design(self) -> Design:
+        """What kind of evidence it gives, whatever the trials turn out to be."""
+        ...
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What an option may ask of the others before anything is played.
+
+    Args:
+        mechanism: what is audited.
+        challenge: the data sets that it runs on.
+        protocol: how trials are spent.
+    """
+
+    mechanism: Mechanism
+    challenge: Challenge
+    protocol: AuditProtocol
+
+    @functools.cached_property
+    def data_sets(self) -> tuple[Any, Any]:
+        """The data sets without any canary, and with all of them."""
+        canaries = len(self.challenge.canaries)
+        return self.challenge.data([False] * canaries), self.challenge.data([True] * canaries)
+
+    @property
+    def releases(self) -> type | None:
+        """What the mechanism's ``release`` is annotated to return; None where it does not say."""
+        try:
+            found = get_type_hints(type(self.mechanism).release).get("return")
+        except Exception:  # an annotation may be anybody's code, or a name that only a type checker knows
+            return None
+        return found if isinstance(found, type) and not getattr(found, "_is_protocol", False) else None
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """An option that does not go with every other one, and says so before anything is played."""
+
+    def check(self, setup: Setup) -> None:
+        """Go on only where it can work with the others.
+
+        Raises:
+            AuditError: what does not go together, and what does.
         """
         ...
 

@@ -13,6 +13,8 @@ from audit.core import Array, AuditError, Neighbours, frozen, relation
 from audit.privacy import STRICT
 
 Record = float | tuple[float, ...]
+CHANGED: dict[Neighbours, tuple[int, int]] = {"add_remove": (0, 1), "replace_one": (1, 1)}
+"""How many records are gone from the present data set, and how many have come."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -36,10 +38,13 @@ class Pair:
         if len({_width(record) for record in self.absent + self.present}) > 1:
             raise AuditError("canary: the records have different lengths; give each as many numbers")
         gone, come = _differences(self.absent, self.present)
-        if (len(gone), len(come)) != ((0, 1) if self.neighbours == "add_remove" else (1, 1)):
+        other: Neighbours = "replace_one" if self.neighbours == "add_remove" else "add_remove"
+        if (len(gone), len(come)) != CHANGED[self.neighbours]:
+            mends = (len(gone), len(come)) == CHANGED[other]
+            cure = f"give canary.neighbours={other}" if mends else "change one record only"
             raise AuditError(
                 f"canary.present differs from canary.absent by {len(gone)} records gone and {len(come)} come, which are"
-                f" no {relation(self.neighbours)} neighbours; change one record only, or canary.neighbours"
+                f" no {relation(self.neighbours)} neighbours; {cure}"
             )
 
     @property

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Annotated, Any, Protocol
+from typing import IO, Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -30,6 +30,7 @@ from audit.privacy import STRICT
 log = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Plays blocks, in any order."""
 
