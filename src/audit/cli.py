@@ -350,6 +350,19 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         seed=_seed(resolved["seed"]),
         root=Path(resolved["root"]),
         provenance={"command": command(overrides)},
+        chosen=_taken_along(choices, overrides),
+    )
+
+
+def _taken_along(choices: dict[str, str | None], overrides: Sequence[str]) -> tuple[str, ...]:
+    """What a protocol brought, since its own estimator is the one that fits and no other was asked for."""
+    usual = usage.usual(folder("conf") / "config.yaml")
+    same = any(choices[group] == usual[group] for group in ("protocol", "estimator"))
+    if same or any(override.lstrip("+").startswith("estimator=") for override in overrides):
+        return ()
+    return (
+        f"estimator={choices['estimator']} was taken, the one that fits protocol={choices['protocol']}; estimator=…"
+        " chooses another.",
     )
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import types
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, get_type_hints, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,8 @@ class Table:
 
     domain: Domain
     records: Array
+
+    made_by: ClassVar[str] = "canary=worst_case or canary=tabular"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns)))
@@ -774,11 +777,46 @@ class Setup:
     @property
     def releases(self) -> type | None:
         """What the mechanism's ``release`` is annotated to return; None where it does not say."""
-        try:
-            found = get_type_hints(type(self.mechanism).release).get("return")
-        except Exception:  # an annotation may be anybody's code, or a name that only a type checker knows
-            return None
+        found = _hints(getattr(type(self.mechanism), "release", None)).get("return")
         return found if isinstance(found, type) and not getattr(found, "_is_protocol", False) else None
+
+    @property
+    def takes(self) -> tuple[type, ...]:
+        """Types of data sets that the mechanism's ``release`` is annotated to take; () where it does not say."""
+        annotation = _hints(getattr(type(self.mechanism), "release", None)).get("data", Any)
+        parts = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+        plain = [get_origin(part) or part for part in parts]
+        return tuple(plain) if all(isinstance(part, type) and part is not Any for part in plain) else ()
+
+    @property
+    def ratio_may_be_known(self) -> bool:
+        """False where the releases' ``log_ratio`` is annotated to be None always."""
+        if self.releases is None:
+            return True
+        return _hints(getattr(self.releases, "log_ratio", None)).get("return") is not type(None)
+
+    def check_data(self) -> None:
+        """Go on only where the mechanism can be run on the challenge's data sets.
+
+        Raises:
+            AuditError: they are of another type, or the mechanism's own `Particular.check` refuses them.
+        """
+        if self.takes and not isinstance(self.data_sets[0], self.takes):
+            name, makes = type(self.mechanism).__name__, type(self.data_sets[0])
+            wanted = " or ".join(kind.__name__ for kind in self.takes)
+            cures = " or ".join(getattr(kind, "made_by", "canary=pair") for kind in self.takes)
+            raise AuditError(
+                f"{name} takes {wanted}, and {type(self.challenge).__name__} makes {makes.__name__}; choose {cures}"
+            )
+        if isinstance(self.mechanism, Particular):
+            self.mechanism.check(self)
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # an annotation may be anybody's code, or a name that only a type checker knows
+        return {}
 
 
 @runtime_checkable

@@ -117,6 +117,7 @@ class Plan:
                     " another protocol, such as protocol=holdout"
                 )
             Stored(self.mechanism.recorded(), self.seed).allow(self.protocol.asked)
+            self._check_each()
             return
         self._check_neighbours()
         canaries = len(self.challenge.canaries)
@@ -124,10 +125,16 @@ class Plan:
             raise AuditError(
                 f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
             )
+        self._check_each()
+
+    def _check_each(self) -> None:
+        """Every option that has conditions looks at the others."""
         setup = Setup(self.mechanism, self.challenge, self.protocol)
-        for part in (self.protocol, self.mechanism, self.challenge, self.features, self.attacker, self.criterion):
+        for part in (self.protocol, self.challenge, self.features, self.attacker, self.criterion):
             if isinstance(part, Particular):
                 part.check(setup)
+        if not isinstance(self.mechanism, Recorded):
+            setup.check_data()
 
     def _check_types(self) -> None:
         """Plans are built from configurations, which no type checker sees."""

@@ -207,6 +207,8 @@ def takes(plan: Plan) -> str:
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
     out.print(tables.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
+    for sentence in dict.fromkeys(sentence for plan in plans for sentence in plan.chosen):
+        out.print(sentence)
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------
