@@ -101,7 +101,7 @@ class Session:
         run = self._store.start(name, plan.config, parent=self._parent, tags={"audit": plan.name})
         try:
             with _log_above_bars():
-                log.debug("run %s: %s", run, plan)
+                log.debug("run %s: %s", run, plan.config)
                 result = audit(plan, bars)
                 page = files.save(result, self._store.folder(run))
                 self._store.log_result(run, result)
