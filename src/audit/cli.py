@@ -339,7 +339,7 @@ def check(
 
 
 def _compose(overrides: Sequence[str], primary: str) -> Any:
-    import yaml
+    import yaml  # type: ignore[import-untyped]
     from hydra import compose
     from hydra.errors import ConfigCompositionException, MissingConfigException
 
@@ -359,6 +359,11 @@ def _compose(overrides: Sequence[str], primary: str) -> Any:
 
 def _primary(name: str) -> str:
     """Ours under a name of its own, so that another project's ``conf/config.yaml`` beside it is never taken for it."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    node = OmegaConf.load(folder("conf") / f"{name}.yaml")
+    ConfigStore.instance().store(name=f"audit_{name}", node=node, provider="audit")
     return f"audit_{name}"
 
 
@@ -710,8 +715,6 @@ def _register() -> None:
     from omegaconf import OmegaConf
 
     store = ConfigStore.instance()
-    for primary in ("config", LADDER):
-        store.store(name=_primary(primary), node=OmegaConf.load(folder("conf") / f"{primary}.yaml"), provider="audit")
     for home in (folder("sweeps"), Path.cwd() / "sweeps"):
         for path in sorted(home.glob("*.yaml")):
             with contextlib.suppress(Exception):  # a file that cannot be read is named when it is chosen
@@ -733,7 +736,7 @@ def _register() -> None:
 
 def explain(error: BaseException) -> str | None:
     """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
-    import yaml  # type: ignore[import-untyped]
+    import yaml
     from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
