@@ -391,7 +391,7 @@ def test_another_projects_config_is_left_alone(run, tmp_path):
     (tmp_path / "conf" / "estimator").mkdir(parents=True)
     (tmp_path / "conf" / "config.yaml").write_text("defaults: [model: resnet]\n")
     (tmp_path / "conf" / "estimator" / "forest.yaml").write_text("depth: 3\n")
-    status, out, err = run("plan", *SMALL)
+    status, _, err = run("plan", *SMALL)
     assert status == 0, err
     (tmp_path / "conf" / "attacker").mkdir()
     (tmp_path / "conf" / "attacker" / "logistic.yaml").write_text("depth: 3\n")
