@@ -72,6 +72,15 @@ BAD = [
     (["mechanism=command", "mechanism.argv=[no_such_program]"], "no program 'no_such_program' is found"),
     (["mechanism=command", "mechanism.argv=[]"], "mechanism.argv=[]: "),
     (["mechanism=stored", "mechanism.path=no.csv"], "cannot read no.csv (No such file or directory)"),
+    (["root=5"], "root=5: must be the name of a folder"),
+    (["root=null"], "root=None: must be the name of a folder"),
+    (["~attacker"], "attacker has been taken out of the configuration"),
+    (["+foo=1"], "no key 'foo'"),
+    (["mechanism=[gaussian]"], "mechanism has been taken out of the configuration"),
+    (["accuracy-first", "backend=serial"], "audit accuracy-first has no key 'backend': that is one of audit's own"),
+    ([*OWN_GDP, "canary=one_bit"], "choose mechanism.claim.neighbours=replace_one"),
+    (["canary=pair", "canary.absent=[0]", "canary.present=[1]"], "give canary.neighbours=replace_one"),
+    (["protocol=crossfit", "estimator=joint_bayes"], "use estimator=betting or curve or curve_betting"),
     (["root=/proc/nowhere"], "cannot write to /proc/nowhere"),
 ]
 
@@ -365,15 +374,99 @@ def test_a_mistake_in_a_users_own_conf_is_one_line_before_anything_is_played(own
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_a_users_estimator_without_a_value_is_refused_although_another_is_chosen(run, tmp_path):
+def test_a_users_estimator_without_a_value_is_refused_where_it_is_chosen_and_only_there(run, tmp_path):
+    """What lies in a folder of our name may be another project's: only what is chosen is made."""
     shelf = tmp_path / "conf" / "estimator"
     shelf.mkdir(parents=True)
     target = "audit.estimators.clopper_pearson.ClopperPearson"
     (shelf / "own.yaml").write_text(f"# Lacks one.\n_target_: {target}\nsignificance: ???\n")
-    status, out, err = run("trials=400")
+    status, out, err = run("trials=400", "estimator=own")
     assert status == 2 and not out and err.count("\n") == 1
     assert "estimator.significance has no value; give one" in err
     assert not (tmp_path / "mlruns").exists()
+    assert run("plan", "trials=400")[0] == 0
+
+
+def test_another_projects_config_is_left_alone(run, tmp_path):
+    (tmp_path / "conf" / "estimator").mkdir(parents=True)
+    (tmp_path / "conf" / "config.yaml").write_text("defaults: [model: resnet]\n")
+    (tmp_path / "conf" / "estimator" / "forest.yaml").write_text("depth: 3\n")
+    status, _, err = run("plan", *SMALL)
+    assert status == 0, err
+    (tmp_path / "conf" / "attacker").mkdir()
+    (tmp_path / "conf" / "attacker" / "logistic.yaml").write_text("depth: 3\n")
+    status, _, err = run("plan", *SMALL, "attacker=logistic")
+    assert status == 2 and "conf/attacker/logistic.yaml of the working directory" in err
+    (tmp_path / "conf" / "attacker" / "logistic.yaml").write_bytes(b"\x89PNG\r\n\0")
+    status, _, err = run("plan", *SMALL, "attacker=logistic")
+    assert status == 2 and "conf/attacker/logistic.yaml" in err and err.count("\n") == 1
+
+
+def test_a_module_of_our_name_is_named(run, tmp_path):
+    (tmp_path / "audit.py").write_text("")
+    status, _, err = run("plan", *SMALL)
+    assert status == 2 and err.startswith("audit: audit.py in this folder hides the package")
+
+
+def test_a_folder_that_is_a_link_to_itself_is_one_line(run, tmp_path):
+    (tmp_path / "mlruns").symlink_to("mlruns")
+    for words in (SMALL, ["runs"], ["ui"]):
+        status, _, err = run(*words)
+        assert status == 2 and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize("command", sorted(cli.commands()))
+def test_each_subcommand_has_its_own_page(run, capsys, command):
+    try:
+        status, out, _ = run(command, "--help")
+    except SystemExit as left:  # argparse
+        status, out = left.code, capsys.readouterr().out
+    assert not status and f"audit {command}" in out and "powered by Hydra" not in out
+    assert "canary=…" not in out, "the general page"
+
+
+def test_secrets_are_in_no_file_and_no_tag(run, tmp_path, monkeypatch):
+    """Under a secret's key, behind a secret's flag, or from the environment at any remove."""
+    monkeypatch.setenv("AUDIT_TEST_WORD", "swordfish")
+    (tmp_path / "p.py").write_text(PROGRAM)
+    argv = f"[{sys.executable},p.py,--db-password,hunter2,--token=tiger,'${{oc.env:AUDIT_TEST_WORD}}']"
+    words = ("mechanism=command", f"mechanism.argv={argv}", "mechanism/claim=gdp", "canary=pair", "attacker=column")
+    status, out, err = run(*words, "trials=400", "backend=serial", "hydra.verbose=audit")
+    assert status == 0, err
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("mlruns/**/*") if path.is_file())
+    for secret in ("hunter2", "tiger", "swordfish"):
+        assert secret.encode() not in kept and secret not in out + err
+    assert b"***" in kept
+
+
+PROGRAM = """
+import json, random, sys
+assert sys.argv[1:] == ["--db-password", "hunter2", "--token=tiger", "swordfish"]
+for line in sys.stdin:
+    ask = json.loads(line)
+    rng = random.Random(ask["seed"])
+    print(json.dumps({"rows": [[rng.gauss(0, 1)] for _ in range(ask["trials"])]}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("streams", "words"), [(">&-", SMALL), ("2>&-", SMALL), ("<&- >&- 2>&-", ["plan", *SMALL])])
+def test_closed_streams_are_no_matter(tmp_path, streams, words):
+    line = f"{sys.executable} -m audit {' '.join(words)} {streams}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_an_encoding_without_greek_letters_is_no_matter(tmp_path):
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    line = [sys.executable, "-m", "audit", "plan", *SMALL]
+    done = subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_deleted_working_directory_is_one_line(tmp_path):
+    line = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m audit plan"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr == "audit: the working directory is gone; change into one that exists\n"
 
 
 @pytest.mark.parametrize("word", ["", "--help"])

@@ -15,12 +15,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit import learning
-from audit.core import Array, Attack, Attacker, AuditError, Scores, Trials, area
+from audit.core import Array, Attack, Attacker, AuditError, Particular, Recorded, Scores, Setup, Trials, area
 from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
+
+
+NO_LIKELIHOOD = "attacker=likelihood_ratio: this mechanism gives no exact likelihood; use attacker=logistic or xgboost"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -35,6 +38,24 @@ class LikelihoodRatio:
 
     learns: ClassVar[bool] = False
 
+    def check(self, setup: Setup) -> None:
+        """Go on only where trials may have an exact likelihood ratio.
+
+        Raises:
+            AuditError: stored rows without one, a mechanism that says it knows none, or canaries that share a run.
+        """
+        if setup.protocol.design.runs == "one":
+            raise AuditError(
+                "attacker=likelihood_ratio reads one ratio a run, and protocol=one_run has one run; use attacker=column"
+                " or logistic"
+            )
+        if isinstance(setup.mechanism, Recorded):
+            known = setup.mechanism.recorded().log_ratio is not None
+        else:
+            known = setup.ratio_may_be_known
+        if not known:
+            raise AuditError(NO_LIKELIHOOD)
+
     def __call__(self, trials: Trials) -> Attack:
         """An attack that reads the exact ratio off each trial.
 
@@ -42,9 +63,7 @@ class LikelihoodRatio:
             AuditError: when the mechanism gives no likelihood.
         """
         if trials.log_ratio is None:
-            raise AuditError(
-                "attacker=likelihood_ratio: this mechanism gives no exact likelihood; use attacker=logistic or xgboost"
-            )
+            raise AuditError(NO_LIKELIHOOD)
         return _read_log_ratio
 
 
@@ -67,21 +86,30 @@ class Column:
     column: str | None = None
     learns: ClassVar[bool] = False
 
+    def check(self, setup: Setup) -> None:
+        """Stored rows must have the column: of others, names are known when they have been played."""
+        if isinstance(setup.mechanism, Recorded):
+            self._place(setup.mechanism.recorded().columns)
+
+    def _place(self, columns: tuple[str, ...]) -> int:
+        """Which of these columns it is."""
+        known = ", ".join(columns)
+        if self.column is None and len(columns) != 1:
+            raise AuditError(
+                f"attacker=column: there are {len(columns)} columns; set attacker.column to one of {known}, or"
+                " features=white_box"
+            )
+        if self.column is not None and self.column not in columns:
+            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {known}")
+        return columns.index(self.column) if self.column is not None else 0
+
     def __call__(self, trials: Trials) -> Attack:
         """An attack that reads the column.
 
         Raises:
             AuditError: when there is no such column, or more than one and no name.
         """
-        known = ", ".join(trials.columns)
-        if self.column is None and len(trials.columns) != 1:
-            raise AuditError(
-                f"attacker=column: there are {len(trials.columns)} columns; set attacker.column to one of {known}, or"
-                " features=white_box"
-            )
-        if self.column is not None and self.column not in trials.columns:
-            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {known}")
-        place = trials.columns.index(self.column) if self.column is not None else 0
+        place = self._place(trials.columns)
         return lambda unseen: np.asarray(unseen.rows[:, place], dtype=float)
 
 
@@ -215,6 +243,12 @@ class BestOf:
     def learns(self) -> bool:
         """A choice is learnt too, so only a single attacker that learns nothing leaves nothing to learn."""
         return len(self.attackers) > 1 or self.attackers[0].learns
+
+    def check(self, setup: Setup) -> None:
+        """What each of them asks for."""
+        for attacker in self.attackers:
+            if isinstance(attacker, Particular):
+                attacker.check(setup)
 
     def __call__(self, trials: Trials) -> Attack:
         """The best attack: each is fitted to three quarters and compared by the area under its curve on the last."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import io
 import itertools
 import os
 import re
@@ -27,6 +28,7 @@ from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
 NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}  # keys that a name tells anyway, or that tell nothing
+NOTED = ("published", "control")  # what YAML files say of a result for comparison; nobody reads more of it
 PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
@@ -37,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # a user's _target_
+    _mend_streams()
     try:
         with _sigterm_raises():
+            _enter_working_directory()
             if words and "=" not in words[0] and not words[0].startswith("-"):
                 return _subcommand(words[0])(words[1:])
             if {"--help", "-h"} & set(words):
@@ -75,6 +77,40 @@ def _sigterm_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _mend_streams() -> None:
+    """Give closed standard streams a place to go, and let no encoding refuse a Greek letter."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # closed by who started us: else the next file opened would get its number
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _enter_working_directory() -> None:
+    """Put the working directory first among the places that modules are imported from: a user's ``_target_``.
+
+    Raises:
+        AuditError: it is gone, or has a module of our name, which worker processes would import in our place.
+    """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError as error:
+        raise AuditError("the working directory is gone; change into one that exists") from error
+    ours = Path(__file__).resolve().parent
+    for foreign in (here / "audit.py", here / "audit" / "__init__.py"):
+        if foreign.exists() and foreign.resolve().parent != ours:
+            raise AuditError(
+                f"{foreign.relative_to(here)} in this folder hides the package of the same name from worker processes;"
+                " rename it, or run from another folder"
+            )
+    if str(here) not in sys.path:
+        sys.path.insert(0, str(here))
 
 
 def _say(line: str, status: int) -> int:
@@ -187,11 +223,13 @@ def _verify(words: Sequence[str]) -> int:
 
 
 def _accuracy_first(words: Sequence[str]) -> int:
-    """Climb a ladder of ε until an accuracy is reached: Hydra's second primary configuration."""
+    """Train with increasing ε until an accuracy is reached."""
     from audit.session import LadderSession
 
+    if {"--help", "-h"} & set(words):
+        return _page_of_ladders()
     _register()
-    if (PASSIVE | {"--help", "-h"}) & set(words):
+    if PASSIVE & set(words):
         _hydra(lambda config: None, words, LADDER)
         return 0
     return _play(words, LadderSession, "accuracy-first", LADDER, build_ladder)
@@ -202,6 +240,14 @@ def _domain(words: Sequence[str]) -> int:
     from audit import domains
 
     return domains.main(words)
+
+
+def _page_of_ladders() -> int:
+    """The page that `audit accuracy-first --help` prints."""
+    from rich.console import Console
+
+    Console().print(usage.ladder_page([folder("conf"), Path.cwd() / "conf"]), soft_wrap=False)
+    return 0
 
 
 def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
@@ -216,16 +262,33 @@ def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequenc
 
     plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
     resolved, written = _resolve(plain), _written(plain)
-    parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in (*LADDER_GROUPS, "target")}
-    told = [str(choices["task"]), str(choices["checker"]), f"threshold={resolved['threshold']:g}"]
+    _check_keys(resolved, choices, overrides, LADDER)
+    parts = {
+        group: _instantiate(group, resolved[group], written.get(group), choices.get(group))
+        for group in (*LADDER_GROUPS, "target")
+    }
+    told = [str(choices["task"]), str(choices["checker"]), f"threshold={_figure(resolved['threshold'])}"]
     told += [f"ladder={choices['ladder']}"] if choices["ladder"] != "geometric" else []
     return LadderPlan(
         name=" ".join([*told, f"seed={resolved['seed']}"]),
-        config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        config={**_public(plain), "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
         **parts,
         seed=_seed(resolved["seed"]),
-        root=Path(resolved["root"]),
+        root=_root(resolved["root"]),
     )
+
+
+PLAN_PAGE = """audit plan [group=option …] [key=value …] [-m]
+
+What the audit that these words describe could find, before anything is played: the mu_emp to expect from a perfect
+attack, the least μ above the claim that is found 4 times in 5, the test trials that would find 1.25 times the claim,
+and the seconds and memory that it takes. What cannot work is refused here as it is by audit itself.
+
+Examples
+  audit plan trials=100000
+  audit plan mechanism=aim eps=0.5,1,2 -m     one row an audit
+
+Options are those of audit: audit --help"""
 
 
 def _plan(words: Sequence[str]) -> int:
@@ -233,7 +296,8 @@ def _plan(words: Sequence[str]) -> int:
     from audit import session
 
     if {"--help", "-h"} & set(words):
-        return _help()
+        print(PLAN_PAGE)
+        return 0
     _register()
     flags = {"-m", "--multirun"}
     _, plans = check([word for word in words if word not in flags], bool(flags & set(words)))
@@ -263,7 +327,8 @@ def _play(
     flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides
     overrides = [word for word in words if not word.startswith("-")]
     sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), primary, make)
-    command = shlex.join(["python", "-m", "audit", *filter(None, [named]), *overrides, *flags])
+    told = [mask(override) for override in overrides]
+    command = shlex.join(["python", "-m", "audit", *filter(None, [named]), *told, *flags])
     with session.open(plans, sweep, command) as opened:
         jobs = iter(plans)  # Hydra takes them in the same order
         _hydra(lambda config: opened.job(next(jobs)), [*flags, *overrides], primary)
@@ -300,16 +365,53 @@ def check(
         told = ((c, dict(c.hydra.runtime.choices), list(c.hydra.overrides.task)) for c in configs)
         plans = [(make or build)(*each) for each in told]
     name = base.hydra.runtime.choices.get("sweep")
-    return (name or " ".join(overrides) or "sweep") if many else None, plans
+    return (name or " ".join(map(mask, overrides)) or "sweep") if many else None, plans
 
 
 def _compose(overrides: Sequence[str], primary: str) -> Any:
+    import yaml  # type: ignore[import-untyped]
     from hydra import compose
+    from hydra.errors import ConfigCompositionException, MissingConfigException
 
     try:
-        return compose(primary, list(overrides), return_hydra_config=True)
+        return compose(_primary(primary), list(overrides), return_hydra_config=True)
+    except MissingConfigException:
+        raise
+    except ConfigCompositionException as error:
+        raise AuditError(_unknown_key(str(error), primary)) from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AuditError(
+            f"cannot read a YAML file{_foreign_yaml()} ({_flat(error)}); fix it, or move it away"
+        ) from error
     except ValueError as error:  # hydra's, on a group's option that is no name
         raise AuditError(f"{' '.join(overrides)}: {error}") from error
+
+
+def _primary(name: str) -> str:
+    """Ours under a name of its own, so that another project's ``conf/config.yaml`` beside it is never taken for it."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    node = OmegaConf.load(folder("conf") / f"{name}.yaml")
+    ConfigStore.instance().store(name=f"audit_{name}", node=node, provider="audit")
+    return f"audit_{name}"
+
+
+def _foreign_yaml() -> str:
+    """Which files of ``./conf`` are no YAML, for a message."""
+    from omegaconf import OmegaConf
+
+    broken = []
+    for path in sorted((Path.cwd() / "conf").rglob("*.yaml")):
+        try:
+            OmegaConf.load(path)
+        except Exception:  # whatever is in it
+            broken.append(str(path.relative_to(Path.cwd())))
+    return f": {', '.join(broken)}" if broken else ""
+
+
+def _flat(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -366,11 +468,14 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
     resolved = _resolve(plain)
     written = _written(plain)
-    parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
-    parts["criterion"], resolved, choices = _criterion_of(parts, resolved, choices)
+    _check_keys(resolved, choices, overrides)
+    _check_eps(resolved)
+    shown, overrides = _public(plain), [mask(override) for override in overrides]
+    parts = {group: _instantiate(group, resolved[group], written.get(group), choices[group]) for group in GROUPS}
+    parts["criterion"], shown, choices = _criterion_of(parts, shown, choices)
     return experiment.Plan(
-        name=_name(resolved, choices, overrides),
-        config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        name=_name(shown, choices, overrides),
+        config={**shown, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
         mechanism=parts["mechanism"],
         challenge=parts["canary"],
         features=parts["features"],
@@ -381,8 +486,21 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         protocol=parts["protocol"],
         backend=parts["backend"],
         seed=fresh_seed(_seed(resolved["seed"]), _look(resolved["look"])),
-        root=Path(resolved["root"]),
+        root=_root(resolved["root"]),
         provenance={"command": command(overrides)},
+        chosen=_taken_along(choices, overrides),
+    )
+
+
+def _taken_along(choices: dict[str, str | None], overrides: Sequence[str]) -> tuple[str, ...]:
+    """What a protocol brought, since its own estimator is the one that fits and no other was asked for."""
+    usual = usage.usual(folder("conf") / "config.yaml")
+    same = any(choices[group] == usual[group] for group in ("protocol", "estimator"))
+    if same or any(override.lstrip("+").startswith("estimator=") for override in overrides):
+        return ()
+    return (
+        f"estimator={choices['estimator']} was taken, the one that fits protocol={choices['protocol']}; estimator=…"
+        " chooses another.",
     )
 
 
@@ -419,6 +537,111 @@ def _written(config: Any) -> dict[str, Any]:
     return {str(key): value for key, value in written.items()}
 
 
+def _check_keys(
+    resolved: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str], primary: str = "config"
+) -> None:
+    """Refuse a configuration that lacks what the primary one has, and keys of the command line that nobody reads.
+
+    Raises:
+        AuditError: names the key.
+    """
+    values, groups = _keys_of(primary)
+    for key in [*values, *groups]:
+        if key not in resolved or (key in groups and not isinstance(choices.get(key), str)):
+            raise AuditError(
+                f"{key} has been taken out of the configuration; leave it in, such as {key}=… with a value"
+            )
+    known = {*values, *groups, *NOTED, "case", "sweep", "hydra"}
+    for override in (each for each in overrides if each.startswith("+")):  # Hydra knows of the others
+        key = re.split(r"[.=@/]", override.lstrip("+"), maxsplit=1)[0]
+        if key not in known:
+            raise AuditError(f"no key {key!r}{nearest(key, known)} See audit --help")
+
+
+def _keys_of(primary: str) -> tuple[list[str], list[str]]:
+    """Values and groups of a primary configuration."""
+    from omegaconf import OmegaConf
+
+    loaded = OmegaConf.load(folder("conf") / f"{primary}.yaml")
+    groups = GROUPS if primary == "config" else LADDER_GROUPS
+    return [str(key) for key in loaded if key not in ("defaults", "hydra")], list(groups)
+
+
+# --- what is kept, and what is not ------------------------------------------------------------------------------------
+
+HIDDEN = "***"
+SECRET = r"(?:\w*pass(?:word|wd|phrase)|pwd|\w*token|\w*secret|\w*credentials?|(?:\w*[_-])?key|apikey)"
+
+
+def mask(text: str) -> str:
+    """A word of a command line without what looks like a secret: names, tags and reports are read by others.
+
+    >>> mask("mechanism.argv=[python,mine.py,--db-password,hunter2,--token=abc]")
+    'mechanism.argv=[python,mine.py,--db-password,***,--token=***]'
+    >>> mask("canary.api_key=abc"), mask("mechanism.path=s3://me:pw@host/rows.csv"), mask("mechanism=broken/new_key")
+    ('canary.api_key=***', 'mechanism.path=s3://***@host/rows.csv', 'mechanism=broken/new_key')
+    """
+    whole = re.fullmatch(rf"([+\w./@]*\b{SECRET})=(.+)", text, flags=re.IGNORECASE)
+    if whole:
+        return f"{whole[1]}={HIDDEN}"
+    text = re.sub(rf"(--?[\w-]*?\b{SECRET}['\"]?[=,\s]\s*)[^,\]\s]+", rf"\1{HIDDEN}", text, flags=re.IGNORECASE)
+    return re.sub(r"(://)[^/@\s]+@", rf"\1{HIDDEN}@", text)
+
+
+def _masked(value: Any, key: str = "") -> Any:
+    """A configuration without what stands under a secret's key, or behind a secret's flag."""
+    if isinstance(value, dict):
+        return {name: _masked(below, str(name)) for name, below in value.items()}
+    if re.fullmatch(SECRET, key, flags=re.IGNORECASE) and value is not None:
+        return HIDDEN
+    if isinstance(value, list):
+        flags = ["", *map(str, value[:-1])]
+        behind = [re.fullmatch(rf"--?(?:[\w-]*\b)?{SECRET}", flag, flags=re.IGNORECASE) for flag in flags]
+        return [HIDDEN if secret else _masked(word) for word, secret in zip(value, behind, strict=True)]
+    return mask(value) if isinstance(value, str) else value
+
+
+def _public(config: Any) -> dict[str, Any]:
+    """The resolved configuration as it may be kept: nothing from the environment is in it, and no secret.
+
+    Whatever was interpolated from a variable, at however many removes, is told by resolving it once more with another
+    environment.
+    """
+    from omegaconf import OmegaConf
+    from omegaconf.resolvers import oc
+
+    def decode(expr: Any, _parent_: Any, _node_: Any) -> Any:
+        return expr if expr == HIDDEN else oc.decode(expr, _parent_, _node_)
+
+    OmegaConf.register_new_resolver("oc.env", lambda *words: HIDDEN, replace=True)
+    OmegaConf.register_new_resolver("oc.decode", decode, replace=True)
+    try:
+        return _masked(_resolve(config.copy()))
+    finally:
+        OmegaConf.register_new_resolver("oc.env", oc.env, replace=True)
+        OmegaConf.register_new_resolver("oc.decode", oc.decode, replace=True)
+
+
+def _figure(value: Any) -> str:
+    """A number without needless zeros; anything else as it is.
+
+    >>> _figure(1.0), _figure("1")
+    ('1', '1')
+    """
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def _root(value: Any) -> Path:
+    """The folder of everything that is kept."""
+    if not isinstance(value, str) or not value:
+        raise AuditError(f"root={value}: must be the name of a folder; give it as text, such as root=./mlruns")
+    try:
+        Path(value).resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, or a name that no folder can have
+        raise AuditError(f"root={value!r}: no such folder can be ({_flat(error)}); give another: root=…") from error
+    return Path(value)
+
+
 def _seed(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise AuditError(f"seed={value}: must be a whole number, 0 or more")
@@ -431,11 +654,18 @@ def _look(value: Any) -> int:
     return value
 
 
-def _instantiate(group: str, node: Any, written: Any = None) -> Any:
+def _instantiate(group: str, node: Any, written: Any = None, option: str | None = None) -> Any:
     from hydra.utils import instantiate
 
     if not isinstance(node, dict) or "_target_" not in node:
-        raise AuditError(f"{group}: the option has no _target_; name the class that it makes, as pkg.module.Class")
+        own = Path("conf") / group / f"{option}.yaml"
+        where = f" ({own} of the working directory, which is found before ours)" if option and own.exists() else ""
+        cure = (
+            "name the class that it makes, as pkg.module.Class, or move the file away"
+            if where
+            else ("name the class that it makes, as pkg.module.Class")
+        )
+        raise AuditError(f"{group}: the option has no _target_{where}; {cure}")
     try:
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
@@ -456,14 +686,14 @@ def _instantiate(group: str, node: Any, written: Any = None) -> Any:
 
 
 def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
-    """Every estimator on the shelf but the chosen one, as its YAML says: all bounds that are allowed are logged."""
+    """Every estimator of ours but the chosen one, as its YAML says: all bounds that are allowed are logged.
+
+    One of somebody's own runs where it is chosen: a YAML that lies in a folder of our name may be anything.
+    """
     from omegaconf import OmegaConf
 
-    found: dict[str, Path] = {}
-    for conf in (folder("conf"), Path.cwd() / "conf"):
-        found |= {path.stem: path for path in sorted((conf / "estimator").glob("*.yaml"))}
-    for name, path in found.items():
-        if name != chosen:
+    for path in sorted((folder("conf") / "estimator").glob("*.yaml")):
+        if path.stem != chosen:
             shelf = OmegaConf.merge(config, {"estimator": None}, {"estimator": OmegaConf.load(path)})
             yield _instantiate("estimator", _resolve(shelf.estimator))
 
@@ -486,13 +716,17 @@ def _audited(mechanism: dict[str, Any], choices: dict[str, str | None]) -> str:
     return " ".join([str(choices["mechanism"]), *words])
 
 
+def _check_eps(resolved: dict[str, Any]) -> None:
+    """Refuse what is no ε even where the mechanism, which claims something else, does not look at it."""
+    if isinstance(resolved["eps"], bool) or not isinstance(resolved["eps"], int | float):
+        raise AuditError(f"eps={resolved['eps']!r}: must be a number")
+
+
 def _claimed(config: dict[str, Any]) -> list[str]:
     """What is claimed: by a claim of the mechanism's own where it has one."""
     claim = config["mechanism"].get("claim") if isinstance(config["mechanism"], dict) else None
     if not isinstance(claim, dict):
-        if not isinstance(config["eps"], int | float):  # a mechanism that has no use for it does not look at it
-            raise AuditError(f"eps={config['eps']}: must be a number")
-        return [f"eps={config['eps']:g}"]
+        return [f"eps={_figure(config['eps'])}"]
     return [f"{key}={value:g}" for key, value in claim.items() if isinstance(value, int | float)]
 
 
@@ -530,7 +764,7 @@ def _hydra(task: Callable[[Any], None], words: Sequence[str], primary: str = "co
     import hydra
 
     sys.argv = ["audit", *words]
-    hydra.main(config_path=str(folder("conf")), config_name=primary, version_base="1.3")(task)()
+    hydra.main(config_path=str(folder("conf")), config_name=_primary(primary), version_base="1.3")(task)()
 
 
 def _register() -> None:
@@ -541,11 +775,13 @@ def _register() -> None:
     from hydra.plugins.search_path_plugin import SearchPathPlugin
     from omegaconf import OmegaConf
 
+    store = ConfigStore.instance()
     for home in (folder("sweeps"), Path.cwd() / "sweeps"):
         for path in sorted(home.glob("*.yaml")):
-            ConfigStore.instance().store(
-                group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
-            )
+            with contextlib.suppress(Exception):  # a file that cannot be read is named when it is chosen
+                store.store(
+                    group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
+                )
 
     # What a look may spend of an error probability; see docs/error-budget.md.
     OmegaConf.register_new_resolver(
@@ -566,7 +802,7 @@ def _register() -> None:
 
 def explain(error: BaseException) -> str | None:
     """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
-    import yaml  # type: ignore[import-untyped]
+    import yaml
     from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
@@ -574,6 +810,8 @@ def explain(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, MissingConfigException):
         group, _, option = str(error.missing_cfg_file).rpartition("/")
+        if group == "sweep" and (own := Path("sweeps") / f"{option}.yaml").exists():
+            return f"cannot read {own} of the working directory as YAML; fix it"
         inner = sorted(path.stem for path in (folder("conf") / group).glob("*.yaml")) if "/" in group else []
         options = inner or [str(o) for o in error.options or ()]  # hydra lists those of the outermost group
         return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
@@ -587,29 +825,33 @@ def explain(error: BaseException) -> str | None:
         return _first_line(str(error))
     if isinstance(error, yaml.YAMLError):
         return f"cannot read a YAML file ({' '.join(str(error).split())}); mend it"
+    if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
+        return f"{_flat(error)}; a folder is a link to itself: remove it, or give another one"
     if isinstance(error, OSError):
         return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; make room or mend the path"
     return None
 
 
-def _unknown_key(text: str) -> str:
+def _unknown_key(text: str, primary: str = "config") -> str:
     from omegaconf import OmegaConf
 
     match = re.search(r"Could not override '([^']+)'", text)
     if match is None:
         return _first_line(text)
     key = match[1].split("@")[0]
-    known = [*GROUPS, "case", "sweep"]
-    for path in folder("conf").glob("*.yaml"):
-        known += map(str, OmegaConf.load(path))
-    for path in folder("conf").glob("*/**/*.yaml"):
+    values, groups = _keys_of(primary)
+    known = [*values, *groups, "sweep", *(["case"] if primary == "config" else [])]
+    for path in (path for group in groups for path in (folder("conf") / group).rglob("*.yaml")):
         place = ".".join(path.relative_to(folder("conf")).parent.parts)
         keys = (str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults"))
         known += [f"{place}.{inner}" for inner in keys]
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
-    return f"no key {key!r}{nearest(key, map(str, known))} See audit --help"
+    if primary != "config" and key.partition(".")[0] in (*GROUPS, "trials", "eps"):
+        return f"audit accuracy-first has no key {key!r}: that is one of audit's own; see audit accuracy-first --help"
+    page = "audit --help" if primary == "config" else "audit accuracy-first --help"
+    return f"no key {key!r}{nearest(key, map(str, known))} See {page}"
 
 
 def _first_line(text: str) -> str:

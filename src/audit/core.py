@@ -10,9 +10,11 @@ Everything here is immutable. Arrays are read-only, whichever backend made them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import types
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +96,8 @@ class Table:
     domain: Domain
     records: Array
     users: Array | None = None
+
+    made_by: ClassVar[str] = "canary=worst_case or canary=tabular"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns)))
@@ -609,6 +613,49 @@ class Fold:
         return self.test.count(self.threshold)
 
 
+def progressive(folds: Sequence[Fold]) -> bool:
+    """Whether no fold tests on what it or an earlier fold has used: then the folds are a martingale.
+
+    Otherwise each fold's trials fitted the attacks that test the others, which correlates the folds.
+    """
+    used = np.array([], int)
+    for fold in folds:
+        chosen = fold.selection.index if fold.selection is not None else used[:0]
+        used = np.concatenate([used, fold.fitted, chosen])
+        if np.isin(fold.test.index, used).any():
+            return False
+        used = np.concatenate([used, fold.test.index])
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """How evidence comes about: all that an estimator needs to know of a protocol before anything is played.
+
+    Args:
+        folds: ``single``; ``progressive``: no fold tests on what an earlier one has used, so they are a martingale;
+            ``kfold``: each fold's trials fitted the attacks that test the others.
+        runs: ``independent``: each trial is a run of its own; ``one``: all are canaries of a single run; ``repeated``.
+        selection: whether every threshold was chosen on selection trials.
+        stopped: whether the number of trials depends on the data, so that only anytime bounds may be read.
+    """
+
+    folds: Literal["single", "progressive", "kfold"] = "single"
+    runs: Literal["independent", "one", "repeated"] = "independent"
+    selection: bool = True
+    stopped: bool = False
+
+    @property
+    def independent(self) -> bool:
+        """Whether so many runs as were planned, each tested once, are judged by one attack: then counts are binomial."""
+        return not self.stopped and self.folds == "single" and self.runs == "independent"
+
+    @property
+    def one_run(self) -> bool:
+        """Whether the test trials are canaries of a single run, several of them."""
+        return not self.stopped and self.folds == "single" and self.runs == "one"
+
+
 @dataclasses.dataclass(frozen=True)
 class Evidence:
     """What a protocol found.
@@ -627,17 +674,28 @@ class Evidence:
         tables = [dataclasses.astuple(fold.counts) for fold in self.folds]
         return Counts(*(sum(column) for column in zip(*tables, strict=True)))
 
+    @functools.cached_property
+    def design(self) -> Design:
+        """How it came about, read off the folds themselves: what their protocol said before."""
+        runs = np.concatenate([fold.test.run for fold in self.folds])
+        different = len(np.unique(runs))
+        ordered: Literal["progressive", "kfold"] = "progressive" if progressive(self.folds) else "kfold"
+        return Design(
+            folds="single" if len(self.folds) == 1 else ordered,
+            runs="independent" if different == len(runs) else "one" if different == 1 else "repeated",
+            selection=all(fold.selection is not None for fold in self.folds),
+            stopped=self.stopped,
+        )
+
     @property
     def independent(self) -> bool:
         """Whether so many runs as were planned, each tested once, were judged by one attack: then counts are binomial."""
-        run = np.concatenate([fold.test.run for fold in self.folds])
-        return not self.stopped and len(self.folds) == 1 and len(np.unique(run)) == len(run)
+        return self.design.independent
 
     @property
     def one_run(self) -> bool:
         """Whether the test trials are canaries of a single run, several of them."""
-        run = np.concatenate([fold.test.run for fold in self.folds])
-        return not self.stopped and len(self.folds) == 1 and len(run) > 1 and len(np.unique(run)) == 1
+        return self.design.one_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -675,8 +733,9 @@ class OtherGame(Refused):
     """An estimator is made for another game than this evidence is of: no news unless it was asked for."""
 
 
+@runtime_checkable
 class Estimator(Protocol):
-    """Evidence → Bound."""
+    """Evidence → Bound. One that may refuse evidence says so beforehand, as `Selective`."""
 
     @property
     def name(self) -> str:
@@ -701,6 +760,124 @@ class Estimator(Protocol):
 
         Raises:
             Refused: when the evidence does not allow this recipe.
+        """
+        ...
+
+
+@runtime_checkable
+class Selective(Protocol):
+    """An estimator that cannot read the evidence of every protocol, and says so before anything is played."""
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Go on only where evidence of this design gives a bound in ``notion``.
+
+        Raises:
+            Refused: where it does not, with the reason.
+        """
+        ...
+
+
+# --- how trials are spent, and what goes with what -----------------------------------------------------------------
+
+
+@runtime_checkable
+class AuditProtocol(Protocol):
+    """How trials are spent: which of them fit the attack, which choose its threshold, which test it."""
+
+    @property
+    def asked(self) -> int:
+        """How many trials it takes, at most."""
+        ...
+
+    @property
+    def tested(self) -> int:
+        """How many trials are tested, at most."""
+        ...
+
+    @property
+    def design(self) -> Design:
+        """What kind of evidence it gives, whatever the trials turn out to be."""
+        ...
+
+    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What an option may ask of the others before anything is played.
+
+    Args:
+        mechanism: what is audited.
+        challenge: the data sets that it runs on.
+        protocol: how trials are spent.
+    """
+
+    mechanism: Mechanism
+    challenge: Challenge
+    protocol: AuditProtocol
+
+    @functools.cached_property
+    def data_sets(self) -> tuple[Any, Any]:
+        """The data sets without any canary, and with all of them."""
+        canaries = len(self.challenge.canaries)
+        return self.challenge.data([False] * canaries), self.challenge.data([True] * canaries)
+
+    @property
+    def releases(self) -> type | None:
+        """What the mechanism's ``release`` is annotated to return; None where it does not say."""
+        found = _hints(getattr(type(self.mechanism), "release", None)).get("return")
+        return found if isinstance(found, type) and not getattr(found, "_is_protocol", False) else None
+
+    @property
+    def takes(self) -> tuple[type, ...]:
+        """Types of data sets that the mechanism's ``release`` is annotated to take; () where it does not say."""
+        annotation = _hints(getattr(type(self.mechanism), "release", None)).get("data", Any)
+        parts = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+        plain = [get_origin(part) or part for part in parts]
+        return tuple(plain) if all(isinstance(part, type) and part is not Any for part in plain) else ()
+
+    @property
+    def ratio_may_be_known(self) -> bool:
+        """False where the releases' ``log_ratio`` is annotated to be None always."""
+        if self.releases is None:
+            return True
+        return _hints(getattr(self.releases, "log_ratio", None)).get("return") is not type(None)
+
+    def check_data(self) -> None:
+        """Go on only where the mechanism can be run on the challenge's data sets.
+
+        Raises:
+            AuditError: they are of another type, or the mechanism's own `Particular.check` refuses them.
+        """
+        if self.takes and not isinstance(self.data_sets[0], self.takes):
+            name, makes = type(self.mechanism).__name__, type(self.data_sets[0])
+            wanted = " or ".join(kind.__name__ for kind in self.takes)
+            cures = " or ".join(getattr(kind, "made_by", "canary=pair") for kind in self.takes)
+            raise AuditError(
+                f"{name} takes {wanted}, and {type(self.challenge).__name__} makes {makes.__name__}; choose {cures}"
+            )
+        if isinstance(self.mechanism, Particular):
+            self.mechanism.check(self)
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # an annotation may be anybody's code, or a name that only a type checker knows
+        return {}
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """An option that does not go with every other one, and says so before anything is played."""
+
+    def check(self, setup: Setup) -> None:
+        """Go on only where it can work with the others.
+
+        Raises:
+            AuditError: what does not go together, and what does.
         """
         ...
 

@@ -21,20 +21,26 @@ from audit.core import (
     Attack,
     Attacker,
     AuditError,
+    AuditProtocol,
     Bound,
     Challenge,
     Claim,
     Criterion,
+    Design,
     Efficiency,
     Estimator,
     Evidence,
     Mechanism,
     Noted,
+    Particular,
     Power,
     Recorded,
     RecordedTable,
+    Refused,
     Result,
     Scores,
+    Selective,
+    Setup,
     Source,
     Stage,
     Trials,
@@ -54,24 +60,6 @@ from audit.judgement.verdict import Findings, computed_excess, judge
 from audit.privacy import GDP
 
 T = TypeVar("T")
-
-
-class Spending(Protocol):
-    """How trials are spent: a protocol; see `audit.protocols`."""
-
-    @property
-    def asked(self) -> int:
-        """How many trials it takes, at most."""
-        ...
-
-    @property
-    def tested(self) -> int:
-        """How many trials are tested, at most."""
-        ...
-
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
-        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
-        ...
 
 
 class Progress(Protocol):
@@ -98,6 +86,7 @@ class Plan:
         estimators: all that there are; the first is behind mu_emp.
         accusing: the finite-sample one whose bound, in the first claim's notion, may accuse.
         root: folder of everything that is kept.
+        chosen: sentences on what was chosen in somebody's place; they stand beside the result.
         provenance: what is known before the audit: commit, versions, …
     """
 
@@ -110,40 +99,82 @@ class Plan:
     criterion: Criterion
     estimators: tuple[Estimator, ...]
     accusing: Estimator
-    protocol: Spending
+    protocol: AuditProtocol
     backend: Backend
     seed: int
     root: Path
     provenance: dict[str, str] = dataclasses.field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for part, promised in ((self.mechanism, Mechanism), (self.challenge, Challenge)):
-            if not isinstance(part, promised):
-                kind = promised.__name__.lower()
-                raise AuditError(
-                    f"{type(part).__name__} is no {kind}: it lacks a method of audit.core.{promised.__name__}"
-                )
+        self._check_types()
         if not self.mechanism.claims:
             raise AuditError(
                 f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
             )
+        if isinstance(self.mechanism, Recorded) and game_of(self.protocol) is not Game:
+            raise AuditError(
+                "protocol=one_run plays many canaries in one run, and stored rows are independent runs; choose another"
+                " protocol, such as protocol=holdout"
+            )
+        self._check_estimator()
         if self.stored is not None:  # its pair was chosen elsewhere
             self.stored.allow(self.protocol.asked)
+            self._check_each()
             return
-        claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
-        if claimed != played:
-            raise AuditError(
-                f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
-                f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose another canary,"
-                " or leave canary= out where the mechanism brings its own"
-            )
-        canaries, single = len(self.challenge.canaries), game_of(self.protocol) is Game
-        if single and canaries != 1:
+        self._check_neighbours()
+        canaries = len(self.challenge.canaries)
+        if game_of(self.protocol) is Game and canaries != 1:
             raise AuditError(
                 f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
             )
-        if not single and canaries < 2:
-            raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+        self._check_each()
+
+    def _check_each(self) -> None:
+        """Every option that has conditions looks at the others."""
+        setup = Setup(self.mechanism, self.challenge, self.protocol)
+        for part in (self.protocol, self.challenge, self.features, self.attacker, self.criterion):
+            if isinstance(part, Particular):
+                part.check(setup)
+        if not isinstance(self.mechanism, Recorded):
+            setup.check_data()
+
+    def _check_types(self) -> None:
+        """Plans are built from configurations, which no type checker sees."""
+        promised = {"mechanism": Mechanism, "challenge": Challenge, "protocol": AuditProtocol, "backend": Backend}
+        estimators = [(f"estimator {type(each).__name__}", each, Estimator) for each in self.estimators]
+        for kind, part, types in [*((name, getattr(self, name), t) for name, t in promised.items()), *estimators]:
+            if not isinstance(part, types):
+                name = type(part).__name__
+                raise AuditError(
+                    f"{name} is no {kind.split()[0]}: it lacks a method of {types.__module__}.{types.__name__}"
+                )
+        for kind in ("features", "attacker", "criterion"):
+            if not callable(getattr(self, kind)):
+                raise AuditError(f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it __call__")
+
+    def _check_neighbours(self) -> None:
+        """Refuse a pair that the claim says nothing about, and name the key that brings both together."""
+        claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
+        if claimed == played:
+            return
+        option = getattr(self.mechanism, "claim", None)  # what is claimed of somebody's own code is an option too
+        mends = "neighbours" in getattr(option, "__dataclass_fields__", {})
+        cure = f"mechanism.claim.neighbours={played}" if mends else "another canary"
+        raise AuditError(
+            f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
+            f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose {cure},"
+            " or leave canary= out where the mechanism brings its own"
+        )
+
+    def _check_estimator(self) -> None:
+        """Refuse, before anything is played, an estimator that could not read what the protocol will give."""
+        first, design = self.estimators[0], self.protocol.design
+        if (why := _refusal(first, design)) is None:
+            return
+        able = [each.name for each in self.estimators[1:] if _refusal(each, design) is None]
+        instead = f"; use estimator={able[0]}{''.join(f' or {name}' for name in able[1:])}" if able else ""
+        raise AuditError(f"estimator={first.name} cannot give mu_emp: {why}{instead}")
 
     @functools.cached_property
     def stored(self) -> Stored | None:
@@ -162,9 +193,19 @@ def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> T
     return Trials(columns.names, columns.values, labels, index, index)
 
 
-def game_of(protocol: Spending) -> type[Game | CanaryGame]:
-    """Which game a protocol spends its trials on: that of two neighbours where it does not say so."""
-    return getattr(protocol, "game", Game)
+def _refusal(estimator: Estimator, design: Design) -> str | None:
+    """Why an estimator has no bound on μ from evidence of this design; None where it has one, or does not say."""
+    try:
+        if isinstance(estimator, Selective):
+            estimator.allow(design, GDP())
+    except Refused as reason:
+        return str(reason)
+    return None
+
+
+def game_of(protocol: AuditProtocol) -> type[Game | CanaryGame]:
+    """Which game a protocol spends its trials on: many canaries of one run, or two neighbours."""
+    return CanaryGame if protocol.design.runs == "one" else Game
 
 
 def audit(plan: Plan, progress: Progress = silent) -> Result:
@@ -295,6 +336,10 @@ def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
 
 def notes(plan: Plan) -> tuple[str, ...]:
     """What must stand beside the result, known before the first trial."""
+    return (*plan.chosen, *_notes_of_mechanism(plan))
+
+
+def _notes_of_mechanism(plan: Plan) -> tuple[str, ...]:
     if plan.stored is not None:
         return notes_of_stored(plan, plan.stored)
     if isinstance(plan.mechanism, Noted):
@@ -390,7 +435,7 @@ def testing(plan: Plan) -> Estimator | None:
     """The recipe that will test the claim; None for audits in one run, whose power is not computed."""
     if game_of(plan.protocol) is not Game:
         return None
-    if getattr(plan.protocol, "stops", False):
+    if plan.protocol.design.stopped:
         return Betting(significance=plan.accusing.significance)
     return plan.accusing
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Examples:
     present: Array
     classes: int
     dirac: bool = False
+
+    made_by: ClassVar[str] = "canary=mislabelled, dirac or blank"
 
     def __post_init__(self) -> None:
         for name in ("inputs", "labels", "canary_inputs", "canary_labels", "present"):

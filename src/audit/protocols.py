@@ -10,9 +10,21 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Attacker, AuditError, Claim, Criterion, Evidence, Fold, Scores, Source, Trials
+from audit.core import (
+    Array,
+    Attacker,
+    AuditError,
+    Claim,
+    Criterion,
+    Design,
+    Evidence,
+    Fold,
+    Scores,
+    Setup,
+    Source,
+    Trials,
+)
 from audit.estimators.betting import Betting
-from audit.game import CanaryGame
 from audit.privacy import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -39,6 +51,8 @@ class Holdout:
     validation: Share = 0.2
     test: Share = 0.4
     least: Count = 10
+
+    design: ClassVar[Design] = Design()
 
     def __post_init__(self) -> None:
         total = self.train + self.validation + self.test
@@ -149,6 +163,13 @@ class Crossfit:
         return self.trials - (self.cuts(learns=True)[1] if self.order == "progressive" else 0)
 
     @property
+    def design(self) -> Design:
+        """Folds, each of them tested once; of two parts in order, one fold."""
+        if self.order == "kfold":
+            return Design(folds="kfold")
+        return Design(folds="progressive" if self.folds > 2 else "single")
+
+    @property
     def fitted(self) -> int:
         """How many trials attacks are fitted on, all fits together: a fold's own, and ``inner`` for its threshold."""
         cuts = self.cuts(learns=True)
@@ -192,14 +213,14 @@ class Sequential:
         AuditError: parts or slices with fewer than ``least`` trials a side.
     """
 
-    stops: ClassVar[bool] = True
-    """Whether the number of trials depends on what they show."""
     budget: Count = 10_000
     first: Count = 400
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.01
     close: Annotated[float, Field(gt=0, lt=1)] | None = None
     inner: Several = 5
     least: Count = 10
+
+    design: ClassVar[Design] = Design(folds="progressive", stopped=True)
 
     def __post_init__(self) -> None:
         if self.first // self.inner < 2 * self.least:
@@ -276,7 +297,7 @@ class OneRun:
     fit: Annotated[float, Field(gt=0, lt=1)] = 0.5
     least: Count = 10
 
-    game: ClassVar[type[CanaryGame]] = CanaryGame
+    design: ClassVar[Design] = Design(runs="one", selection=False)
 
     def __post_init__(self) -> None:
         if self.trials - round(self.fit * self.trials) < self.least:
@@ -285,9 +306,36 @@ class OneRun:
             )
 
     @property
+    def asked(self) -> int:
+        """How many canaries it takes."""
+        return self.trials
+
+    @property
     def tested(self) -> int:
         """How many canaries are tested, at most: where the attacker does not learn."""
         return self.trials
+
+    def check(self, setup: Setup) -> None:
+        """Go on only with a mechanism that shows single canaries, and a challenge of as many as are asked for.
+
+        Raises:
+            AuditError: names the mechanism, or the number of canaries.
+        """
+        releases, there = setup.releases, len(setup.challenge.canaries)
+        if releases is not None and not hasattr(releases, "of_canaries"):
+            raise AuditError(
+                f"protocol=one_run: {type(setup.mechanism).__name__} shows nothing of single canaries; choose a mechanism"
+                " that does, such as dp_sgd, or protocol=holdout"
+            )
+        if there < 2:
+            raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+        self._allow(there)
+
+    def _allow(self, there: int) -> None:
+        if there < self.trials:
+            raise AuditError(
+                f"trials={self.trials} are more canaries than one run has ({there}); lower trials or raise canary.count"
+            )
 
     def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
         """One fold without selection, whatever the criterion and the claim are.
@@ -296,11 +344,7 @@ class OneRun:
             AuditError: when the challenge has fewer canaries than are asked for.
         """
         trials = source.trials(0, self.trials)
-        if trials.run[0] != trials.run[-1]:
-            raise AuditError(
-                f"trials={self.trials} are more canaries than one run has ({int(np.sum(trials.run == trials.run[0]))});"
-                " lower trials or raise canary.count"
-            )
+        self._allow(int(np.sum(trials.run == trials.run[0])))
         fitted = trials[: round(self.fit * self.trials) if attacker.learns else 0]
         tested = trials[len(fitted) :]
         values = attacker(fitted)(tested)

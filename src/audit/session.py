@@ -109,7 +109,7 @@ class Session:
         result = None
         try:
             with _log_above_bars():
-                log.debug("run %s: %s", run, plan)
+                log.debug("run %s: %s", run, plan.config)
                 result = audit(plan, bars)
                 page = self._keep(run, result)
         except BaseException as error:
@@ -252,6 +252,8 @@ def takes(plan: Plan) -> str:
 def show_plans(plans: list[Plan]) -> None:
     """Print what each audit could find: nothing is played."""
     out.print(tables.plan_table([(plan.name, foresee(plan), takes(plan)) for plan in plans]))
+    for sentence in dict.fromkeys(sentence for plan in plans for sentence in plan.chosen):
+        out.print(sentence)
 
 
 # --- what is seen while it works --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ EXAMPLES = (
     ),
     ("audit plan trials=100000", "what an audit could find, before anything is played"),
 )
+TRUST = "Code and YAML of the working directory are run: audit what you trust."
 FLAGS = (
     ("-m", "play one audit for each of the values that are listed: eps=1,2"),
     ("--cfg job", "show the configuration and play nothing; --info says where it comes from"),
@@ -44,7 +45,7 @@ FLAGS = (
 def told(path: Path) -> str:
     """The first sentence, or half sentence, of the comment that a YAML file begins with; nothing where it has none."""
     comment: list[str] = []
-    for line in path.read_text("utf-8").splitlines():
+    for line in path.read_text("utf-8", "replace").splitlines():
         if not line.startswith("#"):
             break
         if not line.startswith("# @"):  # Hydra's own, such as `# @package _global_`
@@ -109,8 +110,42 @@ def page(conf: Sequence[Path], sweeps: Sequence[Path], commands: Mapping[str, st
     parts += _block("case=…", list(options([folder / "case" for folder in conf]).items()), "one audit of sweep=paper")
     parts += _block("Flags", FLAGS)
     parts += [
-        Text("\n* if nothing is given. Any value inside an option: group.key=value; audit --cfg job shows them all.")
+        Text("\n* if nothing is given. Any value inside an option: group.key=value; audit --cfg job shows them all."),
+        Text(f"\n{TRUST}"),
     ]
+    return Group(*parts)
+
+
+LADDER_GROUPS = {
+    "task": "what is trained",
+    "ladder": "the ε that are climbed",
+    "checker": "how a model's accuracy is checked",
+}
+LADDER_EXAMPLES = (
+    ("audit accuracy-first", "the least ε on the ladder that reaches 0.9"),
+    ("audit accuracy-first threshold=0.85 checker=above_threshold", "another accuracy, another check"),
+    ("audit accuracy-first sweep=accuracy_first", "checkers and accuracies beside each other"),
+)
+
+
+def ladder_page(conf: Sequence[Path]) -> RenderableType:
+    """The page of `audit accuracy-first --help`; ``conf`` as in `page`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    config = conf[0] / "accuracy_first.yaml"
+    chosen = usual(config)
+    parts: list[Any] = [
+        Text("audit accuracy-first: train with increasing ε until an accuracy is reached", style="bold"),
+        Text("\naudit accuracy-first [group=option …] [key=value …] [-m]"),
+        *_block("Examples", LADDER_EXAMPLES),
+        *_block("Values", [(f"{name}={usually}", what) for name, (usually, what) in values(config).items()]),
+    ]
+    for group, what in LADDER_GROUPS.items():
+        rows = options([folder / group for folder in conf]).items()
+        marked = [(f"{name} *" if name == chosen.get(group) else name, line) for name, line in rows]
+        parts += _block(f"{group}=…", marked, what)
+    parts += [Text("\n* if nothing is given. Any value inside an option: group.key=value."), Text(f"\n{TRUST}")]
     return Group(*parts)
 
 

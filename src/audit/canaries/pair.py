@@ -15,6 +15,8 @@ from audit.files import read_table
 from audit.privacy import STRICT
 
 Record = float | tuple[float, ...]
+CHANGED: dict[Neighbours, tuple[int, int]] = {"add_remove": (0, 1), "replace_one": (1, 1)}
+"""How many records are gone from the present data set, and how many have come."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -48,10 +50,13 @@ class Pair:
             self._refuse_unless_one_user(widths.pop() if widths else 0)
             return
         gone, come = self._differences
-        if (len(gone), len(come)) != ((0, 1) if self.neighbours == "add_remove" else (1, 1)):
+        other: Neighbours = "replace_one" if self.neighbours == "add_remove" else "add_remove"
+        if (len(gone), len(come)) != CHANGED[self.neighbours]:
+            mends = (len(gone), len(come)) == CHANGED[other]
+            cure = f"give canary.neighbours={other}" if mends else "change one record only"
             raise AuditError(
                 f"canary.present differs from canary.absent by {len(gone)} records gone and {len(come)} come, which are"
-                f" no {relation(self.neighbours)} neighbours; change one record only, or canary.neighbours"
+                f" no {relation(self.neighbours)} neighbours; {cure}"
             )
         if self.user is not None:
             raise AuditError(

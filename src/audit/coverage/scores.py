@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from audit.core import Estimator, Evidence, Fold, Kind, Refused
+from audit.core import Estimator, Evidence, Fold, Kind, Refused, progressive
 from audit.coverage.counts import Size
 from audit.coverage.laws import Law, Shift, curve_truth, draw_scores
 from audit.coverage.rows import ACCUSING, AT_ONE_THRESHOLD, ROUNDING, Row, with_efficiency
@@ -141,13 +141,13 @@ def curve_stands(estimate: Curve, evidence: Evidence, notion: Notion, truth: flo
     spread = math.sqrt(sum(1 / sum(len(sample[side]) for sample in samples) for side in (0, 1)))
     steps = float(np.clip(spread / 4, 0.005, 0.05)) * np.array([1, 1 / 32])
     above = (np.floor(truth / steps + 1e-6) + 1) * steps
-    inflation = 1.0 if curve.progressive(evidence.folds) else 2.0
+    inflation = 1.0 if progressive(evidence.folds) else 2.0
     return bool(np.all(curve.studentised(samples, inflation, above) <= -ndtri(estimate.significance)))
 
 
 def curve_betting_stands(estimate: CurveBetting, evidence: Evidence, notion: Notion, truth: float) -> bool:
     """Whether the first μ of the grid above the truth is not refuted."""
-    if not curve.progressive(evidence.folds):
+    if not progressive(evidence.folds):
         return False  # it will refuse
     samples = [sample for sample in calibrated(evidence, notion) if min(map(len, sample))]
     rounds = sum(min(map(len, sample)) for sample in samples)

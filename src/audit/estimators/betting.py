@@ -13,8 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Evidence, Fold, Refused
-from audit.estimators.curve import progressive
+from audit.core import Array, Bound, Design, Evidence, Fold, Refused
 from audit.estimators.power import midpoint
 from audit.privacy import STRICT, Notion
 
@@ -50,6 +49,10 @@ class Betting:
         """
         lower = self._lower(stream(evidence.folds), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Whatever the notion; see `allow_pairs`."""
+        allow_pairs(design)
 
     def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
         """Whether the wealth against this one parameter ever reaches 1/significance.
@@ -146,23 +149,32 @@ class Round:
         return np.outer([1 - self.fpr, self.fpr], [1 - self.tpr, self.tpr]).ravel()
 
 
+def allow_pairs(design: Design) -> None:
+    """What a bet on pair after pair asks for.
+
+    Raises:
+        Refused: see `Betting`.
+    """
+    if design.runs != "independent":
+        raise Refused("betting needs independent trials, each tested once")
+    if design.folds == "kfold":
+        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+    if not design.selection:
+        raise Refused("betting needs selection trials, which say where to bet")
+
+
 def stream(folds: Sequence[Fold]) -> tuple[Round, ...]:
     """The pairs of all folds; of a fold with more trials of one class, the last ones are left out.
 
     Raises:
         Refused: see `Betting`.
     """
-    runs = np.concatenate([fold.test.run for fold in folds])
-    if len(np.unique(runs)) != len(runs):
-        raise Refused("betting needs independent trials, each tested once")
-    if not progressive(folds):
-        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+    allow_pairs(Evidence(tuple(folds)).design)
     return tuple(_round(fold) for fold in folds)
 
 
 def _round(fold: Fold) -> Round:
-    if fold.selection is None:
-        raise Refused("betting needs selection trials, which say where to bet")
+    assert fold.selection is not None
     pairs = min(len(fold.test.absent), len(fold.test.present))
     chosen = fold.selection.count(fold.threshold)
     # Half an error more of each kind, so that no rate is 0 or 1.

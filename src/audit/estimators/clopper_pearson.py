@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Bound, Counts, Evidence, Refused
+from audit.core import Bound, Counts, Design, Evidence, Refused
 from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Region
@@ -39,9 +39,13 @@ class ClopperPearson:
         Raises:
             Refused: when the counts are not binomial.
         """
-        if not evidence.independent:
-            raise Refused("Clopper–Pearson needs counts of independent trials under one attack")
+        self.allow(evidence.design, notion)
         return Bound(self.name, notion, self.lower(evidence.counts, notion), self.significance, "finite-sample")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Binomial counts, in any notion."""
+        if not design.independent:
+            raise Refused("Clopper–Pearson needs counts of independent trials under one attack")
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0; 0 where a class is empty.

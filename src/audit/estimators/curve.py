@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Evidence, Fold, Refused, Scores
+from audit.core import Array, Bound, Design, Evidence, Refused, Scores, progressive
 from audit.estimators.power import mu_of_area
 from audit.privacy import GDP, STRICT, Notion
 
@@ -43,6 +43,10 @@ class Curve:
         samples = calibrated(evidence, notion)
         lower = curve_bound(samples, self.significance, 1.0 if progressive(evidence.folds) else 2.0)
         return Bound(self.name, notion, lower, self.significance, "asymptotic", warnings=_warnings(samples, lower))
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """See `allow_curve`."""
+        allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``; 0 for other notions."""
@@ -155,39 +159,33 @@ def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
 # --- from evidence to calibrated scores -----------------------------------------------------------------------------
 
 
-def progressive(folds: Sequence[Fold]) -> bool:
-    """Whether no fold tests on what it or an earlier fold has used: then the folds are a martingale.
+def allow_curve(design: Design, notion: Notion) -> None:
+    """What the whole-curve bounds ask for.
 
-    Otherwise each fold's trials fitted the attacks that test the others, which correlates the folds.
+    Raises:
+        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds without selection
+            trials.
     """
-    used = np.array([], int)
-    for fold in folds:
-        chosen = fold.selection.index if fold.selection is not None else used[:0]
-        used = np.concatenate([used, fold.fitted, chosen])
-        if np.isin(fold.test.index, used).any():
-            return False
-        used = np.concatenate([used, fold.test.index])
-    return True
+    if design.stopped:
+        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+    if not isinstance(notion, GDP):
+        raise Refused("whole-curve bounds are made for GDP, whose curves have tangents in closed form")
+    if design.runs != "independent":
+        raise Refused("whole-curve bounds need independent trials, each tested once")
+    if not design.selection:
+        raise Refused("whole-curve bounds need selection trials to calibrate the scores on")
 
 
 def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
     """Each fold's test scores on the scale of normal quantiles that its own selection scores set.
 
     Raises:
-        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds without selection
-            trials.
+        Refused: see `allow_curve`.
     """
-    if evidence.stopped:
-        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
-    if not isinstance(notion, GDP):
-        raise Refused("whole-curve bounds are made for GDP, whose curves have tangents in closed form")
-    runs = np.concatenate([fold.test.run for fold in evidence.folds])
-    if len(np.unique(runs)) != len(runs):
-        raise Refused("whole-curve bounds need independent trials, each tested once")
+    allow_curve(evidence.design, notion)
     samples = []
     for fold in evidence.folds:
-        if fold.selection is None:
-            raise Refused("whole-curve bounds need selection trials to calibrate the scores on")
+        assert fold.selection is not None
         scale = calibration(fold.selection)
         samples.append((scale(fold.test.absent), scale(fold.test.present)))
     return tuple(samples)

@@ -11,9 +11,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Evidence, Refused
+from audit.core import Array, Bound, Design, Evidence, Refused
 from audit.estimators import hedging
-from audit.estimators.curve import Sample, calibrated, calibration, curve_bound, progressive, staircase, tangents
+from audit.estimators.curve import Sample, allow_curve, calibrated, calibration, curve_bound, staircase, tangents
 from audit.estimators.hedging import candidates, last_refuted
 from audit.privacy import GDP, STRICT, Notion
 
@@ -43,11 +43,16 @@ class CurveBetting:
         Raises:
             Refused: as `Curve`, and for folds whose trials fitted each other.
         """
-        if not progressive(evidence.folds):
-            raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+        self.allow(evidence.design, notion)
         samples = calibrated(evidence, notion)
         lower = betting_bound(samples, self.significance, self.sure(evidence))
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """As `Curve`; and no folds whose trials fitted each other."""
+        if design.folds == "kfold":
+            raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+        allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on the quantiles of a Gaussian shift of ``parameter``, shuffled; 0 for other notions."""

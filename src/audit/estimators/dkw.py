@@ -10,8 +10,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Evidence, Refused, Scores
-from audit.privacy import STRICT, Notion
+from audit.core import Array, Bound, Design, Evidence, Refused, Scores
+from audit.privacy import GDP, STRICT, Notion
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -37,9 +37,15 @@ class DKW:
         Raises:
             Refused: when the test trials are not independent.
         """
-        test = _test(evidence)
+        self.allow(evidence.design, notion)
+        test = evidence.folds[0].test
         lower = self._best(*rates(test), len(test.absent), len(test.present), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Independent trials under one attack, in any notion."""
+        if not design.independent:
+            raise Refused("a simultaneous band needs independent trials under one attack")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on the rates of the curve itself; see `audit.estimators.power.expected_bound`."""
@@ -67,7 +73,8 @@ class DKW:
         Raises:
             Refused: when the test trials are not independent.
         """
-        scores = _test(evidence)
+        self.allow(evidence.design, GDP())
+        scores = evidence.folds[0].test
         if not len(scores.absent) or not len(scores.present):
             raise Refused("a band needs test trials of both classes")
         fpr, fnr = rates(scores)
@@ -101,9 +108,3 @@ def _least(fpr: Array, fnr: Array, alpha: Array) -> Array:
     """Least FNR of the thresholds with FPR ≤ alpha; 1 where there is none."""
     place = np.searchsorted(-fpr, -alpha, side="left")  # FPR falls, FNR rises: the first allowed one is the best
     return np.append(fnr, 1.0)[place]
-
-
-def _test(evidence: Evidence) -> Scores:
-    if not evidence.independent:
-        raise Refused("a simultaneous band needs independent trials under one attack")
-    return evidence.folds[0].test

@@ -12,8 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.accountants import ExPostRDP
-from audit.core import Array, Bound, Evidence, Fold, OtherGame, Refused, Scores
-from audit.estimators.curve import progressive
+from audit.core import Array, Bound, Design, Evidence, Fold, OtherGame, Refused, Scores
 from audit.privacy import STRICT, Notion
 
 
@@ -47,11 +46,24 @@ class ExPost:
             Refused: for other notions, trials without reports, repeated runs, folds whose trials fitted each other,
                 and folds without selection trials.
         """
-        if not isinstance(notion, ExPostRDP):
-            raise OtherGame("it bounds how far reported ε are too low, and this claim is about no reports")
-        rounds = [chosen_round(fold, notion.order) for fold in _checked(evidence)]
+        self.allow(evidence.design, notion)
+        assert isinstance(notion, ExPostRDP)
+        if any(fold.test.spent is None for fold in evidence.folds):
+            raise OtherGame("the mechanism reports no spent ε")
+        rounds = [chosen_round(fold, notion.order) for fold in evidence.folds]
         lower = math.log(self.least_mean(rounds)) / (notion.order - 1)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """A claim about reports, and independent trials on folds that are a martingale, with selection trials."""
+        if not isinstance(notion, ExPostRDP):
+            raise OtherGame("it bounds how far reported ε are too low, and this claim is about no reports")
+        if design.runs != "independent":
+            raise Refused("reports are tested on independent trials, each once")
+        if design.folds == "kfold":
+            raise Refused("reports are tested on folds in the order in which they are used, not K-fold")
+        if not design.selection:
+            raise Refused("testing reports needs selection trials, which say where to bet")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """0: it depends on how a mechanism's reports go with its leaks, which the claim does not say."""
@@ -72,20 +84,6 @@ class ExPost:
             middle = (low + high) / 2
             low, high = (low, middle) if stands(math.exp(middle)) else (middle, high)
         return math.exp(low)
-
-
-def _checked(evidence: Evidence) -> tuple[Fold, ...]:
-    folds = evidence.folds
-    runs = np.concatenate([fold.test.run for fold in folds])
-    if any(fold.test.spent is None for fold in folds):
-        raise OtherGame("the mechanism reports no spent ε")
-    if len(np.unique(runs)) != len(runs):
-        raise Refused("reports are tested on independent trials, each once")
-    if not progressive(folds):
-        raise Refused("reports are tested on folds in the order in which they are used, not K-fold")
-    if any(fold.selection is None for fold in folds):
-        raise Refused("testing reports needs selection trials, which say where to bet")
-    return folds
 
 
 # --- games ------------------------------------------------------------------------------------------------------------

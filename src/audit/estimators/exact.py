@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Bound, Counts, Evidence, Refused
-from audit.estimators.folds import lower_of_folds
+from audit.core import Array, Bound, Counts, Design, Evidence, Refused
+from audit.estimators.folds import allow_folds, lower_of_folds
 from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
@@ -49,13 +49,19 @@ class Exact:
         Raises:
             Refused: for evidence that was stopped, repeated runs, and folds whose trials fitted each other.
         """
+        self.allow(evidence.design, notion)
         if len(evidence.folds) > 1:
             lower = lower_of_folds(evidence, notion, self.significance)
-        elif evidence.independent:
-            lower = self.lower(evidence.counts, notion)
         else:
-            raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+            lower = self.lower(evidence.counts, notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Independent trials, as many as were planned, in one fold or in folds that follow each other."""
+        if design.folds != "single":
+            allow_folds(design)
+        elif not design.independent:
+            raise Refused("the exact bound needs counts of independent trials, as many as were planned")
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are rounded up.

@@ -16,8 +16,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import logit
 
-from audit.core import Array, Counts, Evidence, Refused
-from audit.estimators.curve import progressive
+from audit.core import Array, Counts, Design, Evidence, Refused
 from audit.estimators.half_counts import closest, kappa, likelihood_bound
 from audit.estimators.regions import Levels
 from audit.estimators.roots import last_below
@@ -104,22 +103,31 @@ DENSE = 20
 """Points on either side of the best one that are all looked at."""
 
 
-def weighted(evidence: Evidence, notion: Notion, significance: float) -> tuple[Weighted, list[Counts]]:
-    """The test for these folds, with weights from the first fold's selection, and the folds' counts.
+def allow_folds(design: Design) -> None:
+    """What adding up folds asks for.
 
     Raises:
         Refused: evidence that was stopped, repeated runs, folds that fitted each other, no selection trials.
     """
-    folds = evidence.folds
-    runs = np.concatenate([fold.test.run for fold in folds])
-    if evidence.stopped:
+    if design.stopped:
         raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
-    if len(np.unique(runs)) != len(runs):
+    if design.runs != "independent":
         raise Refused("the exact bound needs independent trials, each tested once")
-    if not progressive(folds):
+    if design.folds == "kfold":
         raise Refused("the exact bound adds folds up only where none was tested on what another was fitted to")
-    if folds[0].selection is None:
+    if not design.selection:
         raise Refused("the exact bound of several folds needs selection trials, which say how errors weigh")
+
+
+def weighted(evidence: Evidence, notion: Notion, significance: float) -> tuple[Weighted, list[Counts]]:
+    """The test for these folds, with weights from the first fold's selection, and the folds' counts.
+
+    Raises:
+        Refused: see `allow_folds`.
+    """
+    folds = evidence.folds
+    allow_folds(evidence.design)
+    assert folds[0].selection is not None
     counts = [fold.counts for fold in folds]
     sizes = tuple((table.fp + table.tn, table.fn + table.tp) for table in counts)
     chosen = folds[0].selection.count(folds[0].threshold)

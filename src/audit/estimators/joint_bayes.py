@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betaincc, betainccinv, betaincinv, expit, ndtri
 
-from audit.core import Array, Bound, Counts, Evidence, Refused
+from audit.core import Array, Bound, Counts, Design, Evidence, Refused
 from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
 from audit.privacy import STRICT, Notion
@@ -49,10 +49,16 @@ class JointBayes:
         Raises:
             Refused: when the counts are not binomial, or a kinked curve meets evidence without selection trials.
         """
-        if not evidence.independent:
-            raise Refused("joint Bayes needs counts of independent trials under one attack")
+        self.allow(evidence.design, notion)
         piece = self._piece(evidence, notion)
         return Bound(self.name, notion, self.lower(evidence.counts, piece), self.significance, "Bayesian")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """Binomial counts; of a kinked curve, a side that is chosen on selection trials."""
+        if not design.independent:
+            raise Refused("joint Bayes needs counts of independent trials under one attack")
+        if len(notion.pieces()) > 1 and not design.selection:
+            raise Refused("joint Bayes over-claims at a kink, and there are no selection trials to choose a side on")
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0; 0 where a class is empty. Of a kinked ``notion`` give one piece."""
@@ -67,8 +73,7 @@ class JointBayes:
         if len(pieces) == 1:
             return notion
         fold = evidence.folds[0]
-        if fold.selection is None:
-            raise Refused("joint Bayes over-claims at a kink, and there are no selection trials to choose a side on")
+        assert fold.selection is not None
         seen, share = fold.selection.count(fold.threshold), self.significance / 2
         fpr, fnr = upper_rate(seen.fp, seen.tn, share), upper_rate(seen.fn, seen.tp, share)
         return max(pieces, key=lambda piece: float(piece.parameter(fpr, fnr)))

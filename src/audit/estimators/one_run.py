@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betainc, expit, ndtri
 
-from audit.core import Array, Bound, Evidence, OtherGame, Refused
+from audit.core import Array, Bound, Design, Evidence, OtherGame, Refused
 from audit.estimators.power import midpoint
 from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, Notion, PureDP, direct_mu, rho_from_eps_delta
 
@@ -61,6 +61,11 @@ class OneRun:
             self.name, notion, lower, self.significance, "finite-sample",
             warnings=too_many(len(right), notion, self.significance),
         )  # fmt: skip
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """See `allow_guesses`; and a notion with bounds on ε."""
+        allow_guesses(design)
+        _allow_epsilon(notion)
 
     def lower(self, right: Array, notion: Notion) -> float:
         """The bound itself, ≥ 0.
@@ -139,6 +144,19 @@ def root(excess: Callable[[float], float], largest: float) -> float:
 # --- what estimators of one run share -----------------------------------------------------------------------------
 
 
+def allow_guesses(design: Design) -> None:
+    """What counting the guesses of one run asks for.
+
+    Raises:
+        OtherGame: when the evidence is not one run.
+        Refused: when its own bits chose the threshold.
+    """
+    if not design.one_run:
+        raise OtherGame("it needs the canaries of one run, each in by its own coin; choose protocol=one_run")
+    if design.selection:
+        raise Refused("it needs guesses that no bits of the same run have chosen")
+
+
 def guesses(evidence: Evidence) -> Array:
     """(m,) whether each canary's guess is right: "present" from the threshold on, the farthest from it first.
 
@@ -148,11 +166,8 @@ def guesses(evidence: Evidence) -> Array:
     Raises:
         Refused: when the evidence is not one run.
     """
-    if not evidence.one_run:
-        raise OtherGame("it needs the canaries of one run, each in by its own coin; choose protocol=one_run")
+    allow_guesses(evidence.design)
     (fold,) = evidence.folds
-    if fold.selection is not None:
-        raise Refused("it needs guesses that no bits of the same run have chosen")
     scores = fold.test
     order = np.argsort(-np.abs(scores.values - fold.threshold), kind="stable")
     return ((scores.values >= fold.threshold) == scores.bits)[order]
@@ -173,12 +188,16 @@ def at_delta(notion: Notion, small: float, bound: Callable[[float], float]) -> f
         return bound(0.0)
     if isinstance(notion, ApproximateDP):
         return bound(notion.delta)
-    if not isinstance(notion, GDP | ZCDP):
-        raise Refused("bounds from one run are made for pure and approximate DP, GDP and zCDP")
+    _allow_epsilon(notion)
     eps = bound(small)
     if eps == 0:
         return 0.0
     return direct_mu(eps, small) if isinstance(notion, GDP) else rho_from_eps_delta(eps, small)
+
+
+def _allow_epsilon(notion: Notion) -> None:
+    if not isinstance(notion, PureDP | ApproximateDP | GDP | ZCDP):
+        raise Refused("bounds from one run are made for pure and approximate DP, GDP and zCDP")
 
 
 def small_delta(canaries: int, significance: float) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Bound, Evidence
-from audit.estimators.one_run import LARGEST, at_delta, guesses, ideal_guesses, root, small_delta, too_many
+from audit.core import Array, Bound, Design, Evidence
+from audit.estimators.one_run import LARGEST, OneRun, at_delta, guesses, ideal_guesses, root, small_delta, too_many
 from audit.privacy import STRICT, Notion
 
 STAKES = np.geomspace(0.004, 0.98, 24)
@@ -56,6 +56,10 @@ class OneRunBetting:
             self.name, notion, self.lower(right, notion), self.significance, "finite-sample", anytime=True,
             warnings=too_many(len(right), notion, self.significance),
         )  # fmt: skip
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """As `OneRun`."""
+        OneRun().allow(design, notion)
 
     def lower(self, right: Array, notion: Notion) -> float:
         """The bound itself, ≥ 0.

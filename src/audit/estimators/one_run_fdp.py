@@ -9,8 +9,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Evidence, Refused
-from audit.estimators.one_run import PORTIONS, Portions, guesses, ideal_guesses, root
+from audit.core import Array, Bound, Design, Evidence, Refused
+from audit.estimators.one_run import PORTIONS, Portions, allow_guesses, guesses, ideal_guesses, root
 from audit.privacy import GDP, STRICT, ApproximateDP, Notion, gdp_epsilon
 
 LARGEST = 30.0
@@ -45,11 +45,16 @@ class OneRunFDP:
         Raises:
             Refused: when the evidence is not one run, and for notions that no Gaussian curve keeps.
         """
-        if not isinstance(notion, GDP | ApproximateDP) or notion == ApproximateDP(0.0):
-            raise Refused("it assumes a Gaussian curve, and has bounds on μ and on (ε, δ) with δ > 0 only")
+        self.allow(evidence.design, notion)
         warning = ASSUMES + ("" if isinstance(notion, GDP) else CONVERTED)
         lower = self.lower(guesses(evidence), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", warnings=(warning,))
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """See `allow_guesses`; and a notion that a Gaussian curve keeps."""
+        if not isinstance(notion, GDP | ApproximateDP) or notion == ApproximateDP(0.0):
+            raise Refused("it assumes a Gaussian curve, and has bounds on μ and on (ε, δ) with δ > 0 only")
+        allow_guesses(design)
 
     def lower(self, right: Array, notion: Notion) -> float:
         """The bound itself, ≥ 0.

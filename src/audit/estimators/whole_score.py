@@ -13,10 +13,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.optimize import isotonic_regression
 
-from audit.core import Array, Bound, Evidence, Fold, Refused, Scores
+from audit.core import Array, Bound, Design, Evidence, Fold, Refused, Scores
 from audit.criteria import sweep, upper_rate
 from audit.estimators import hedging
-from audit.estimators.curve import progressive
 from audit.estimators.hedging import averaged, candidates, last_refuted
 from audit.estimators.power import midpoint
 from audit.privacy import STRICT, ApproximateDP, Notion, PureDP
@@ -53,9 +52,14 @@ class WholeScore:
             Refused: for other notions, evidence that was stopped, repeated runs, folds whose trials fitted each other,
                 and folds without selection trials of both classes.
         """
-        delta_of(notion)
+        self.allow(evidence.design, notion)
         lower = lower_bound(readable(evidence), notion, self.significance)
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def allow(self, design: Design, notion: Notion) -> None:
+        """A notion with an ε, and see `allow_bets`."""
+        delta_of(notion)
+        allow_bets(design)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on expected counts of a two-valued score at FPR = FNR, in a random order; 0 for other notions."""
@@ -141,19 +145,32 @@ def delta_of(notion: Notion) -> float:
     raise Refused("the whole score is bet on for pure and (ε, δ) claims; for GDP there is curve_betting")
 
 
+def allow_bets(design: Design) -> None:
+    """What bets on the whole score ask for.
+
+    Raises:
+        Refused: see `WholeScore`.
+    """
+    if design.stopped:
+        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+    if design.runs != "independent":
+        raise Refused("betting needs independent trials, each tested once")
+    if design.folds == "kfold":
+        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+    if not design.selection:
+        raise Refused(NEEDS_SELECTION)
+
+
+NEEDS_SELECTION = "the whole score needs selection trials of both classes, which say how much to bet on which score"
+
+
 def readable(evidence: Evidence) -> list[Sample]:
     """The folds' scores, each side of a test in a random order.
 
     Raises:
         Refused: see `WholeScore`.
     """
-    if evidence.stopped:
-        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
-    runs = np.concatenate([fold.test.run for fold in evidence.folds])
-    if len(np.unique(runs)) != len(runs):
-        raise Refused("betting needs independent trials, each tested once")
-    if not progressive(evidence.folds):
-        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+    allow_bets(evidence.design)
     # Trials may arrive sorted; then the bets, which learn from earlier rounds, would know the later ones.
     rng = np.random.default_rng(0)
     return [_sample(fold, rng) for fold in evidence.folds]
@@ -162,9 +179,7 @@ def readable(evidence: Evidence) -> list[Sample]:
 def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
     known: Scores | None = fold.selection
     if known is None or not len(known.absent) or not len(known.present):
-        raise Refused(
-            "the whole score needs selection trials of both classes, which say how much to bet on which score"
-        )
+        raise Refused(NEEDS_SELECTION)
     return Sample(known.absent, known.present, rng.permutation(fold.test.absent), rng.permutation(fold.test.present))
 
 

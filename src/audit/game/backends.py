@@ -8,7 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -31,6 +31,7 @@ from audit.privacy import STRICT
 log = logging.getLogger(__name__)
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Plays blocks, in any order."""
 

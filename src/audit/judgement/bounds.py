@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from audit.accountants import ExPostRDP
-from audit.core import AuditError, Bound, Claim, Estimator, Evidence, OtherGame, Refused
+from audit.core import AuditError, Bound, Claim, Estimator, Evidence, OtherGame, Refused, progressive
 from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
-from audit.estimators.curve import progressive
 from audit.estimators.ex_post import ExPost
 from audit.estimators.one_run import OneRun
 from audit.privacy import GDP, Notion
@@ -44,7 +43,7 @@ def bound_all(
     first = estimators[0].name
     if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
         why = refused.get(first, "it has no bound in GDP")
-        raise AuditError(f"estimator={first} cannot give mu_emp: {why}{_instead(evidence)}")
+        raise AuditError(f"estimator={first} cannot give mu_emp: {why}")
     reasons_to_show = {name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)}
     return tuple(measured(bound, evidence) for bound in bounds), reasons_to_show
 
@@ -55,14 +54,6 @@ def in_order(chosen: Estimator, others: Sequence[Estimator]) -> tuple[Estimator,
         return (chosen, *others)
     behind = ClopperPearson(significance=chosen.significance)
     return (behind, chosen, *(other for other in others if other.name != behind.name))
-
-
-def _instead(evidence: Evidence) -> str:
-    if evidence.stopped:
-        return "; use estimator=betting, which may stop at any time"
-    if evidence.one_run:
-        return "; use estimator=one_run, which knows that all canaries share one run"
-    return "; use estimator=curve, which knows how folds depend on each other" if len(evidence.folds) > 1 else ""
 
 
 def measured(bound: Bound, evidence: Evidence) -> Bound:

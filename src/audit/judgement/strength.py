@@ -12,7 +12,6 @@ from scipy.special import ndtri
 
 from audit import privacy
 from audit.core import Areas, Array, Claim, Counts, Efficiency, Estimator, Evidence, Fold, Scores, Strength
-from audit.estimators.curve import progressive
 from audit.estimators.joint_bayes import joint_bayes
 from audit.privacy import GDP, Notion
 
@@ -124,7 +123,7 @@ def part_of(scores: Scores, where: Array) -> Scores:
 def _effective(evidence: Evidence) -> Counts:
     """Pooled counts, halved where folds are correlated."""
     counts = evidence.counts
-    if evidence.stopped or len(evidence.folds) == 1 or progressive(evidence.folds):
+    if evidence.stopped or evidence.design.folds != "kfold":
         return counts
     halves = (value / 2 for value in dataclasses.astuple(counts))
     return Counts(*halves)

@@ -106,7 +106,7 @@ class AboveThreshold:
         """Scales of the noise that is really added to the threshold and to the answers."""
         return self.noise_scale * 2 / self.eps, self.noise_scale * 4 * self.cutoff / self.eps
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Told:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Told:
         """``trials`` rounds of the m queries."""
         answers, (once, each) = _answers(data), self.noise
         limit = self.threshold + rng.laplace(scale=once, size=(trials, 1))

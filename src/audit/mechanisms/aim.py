@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import log_softmax
 
 from audit import privacy
-from audit.core import Array, Claim, Columns, Domain, Table, Tables
+from audit.core import Array, Claim, Columns, Domain, Setup, Table, Tables
 from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem, Structure
@@ -59,6 +59,11 @@ class AIM:
         """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
         return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
+
+    def check(self, setup: Setup) -> None:
+        """Tables of two columns or more, as many as the claim was computed for."""
+        for data in setup.data_sets:
+            marginals.refuse_columns("AIM", len(data.domain.columns), self.columns)
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """All rounds now, for each needs the model before it; the last fit and rows when somebody looks.

@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import expit
 
-from audit.core import Array, AuditError, Claim, Columns
+from audit.core import Array, AuditError, Claim, Columns, Setup
 from audit.privacy import GDP, STRICT, PrivacyParameter, PureDP
 
 
@@ -72,14 +72,18 @@ class Answers:
         corner = (self.together * wrong, 1 - self.together * (1 - wrong))
         return (pure, Claim(GDP(), GDP().parameter(*corner)))
 
+    def check(self, setup: Setup) -> None:
+        """Data that are bits."""
+        for data in setup.data_sets:
+            _allow(data)
+
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Answered:
         """(trials, m) answers to the bits of ``data`` (m,).
 
         Raises:
             AuditError: when the data are no bits.
         """
-        if not isinstance(data, np.ndarray) or data.dtype != bool:
-            raise AuditError("mechanism=answers answers for bits; choose canary=coins")
+        _allow(data)
         answers = self._answer(np.tile(data, (trials, 1)), rng)
         blind = self._answer(rng.random(answers.shape) < 0.5, rng)
         return Answered(np.where(rng.random((trials, 1)) < self.together, answers, blind))
@@ -90,3 +94,8 @@ class Answers:
             return np.where(rng.random(bits.shape) < expit(-eps), ~bits, bits).astype(float)
         noise = rng.laplace(size=bits.shape) if self.law == "laplace" else rng.normal(size=bits.shape)
         return noise + eps * bits
+
+
+def _allow(data: Array) -> None:
+    if data.dtype != bool:
+        raise AuditError("mechanism=answers answers for bits; choose canary=coins")

@@ -42,7 +42,7 @@ from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from audit import plain
-from audit.core import AuditError, Claim, Odd, Outputs, Table
+from audit.core import Array, AuditError, Claim, Odd, Outputs, Table
 from audit.mechanisms.callable import Anything, written
 from audit.mechanisms.promises import Block, Promise
 from audit.privacy import STRICT
@@ -95,7 +95,7 @@ class Command:
         """The files that decide what the program does."""
         return tuple(Path(word) for word in (*self.argv, *self.files) if Path(word).is_file())
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Anything:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Anything:
         """``trials`` rows in requests of ``batch``, each with a seed of its own from ``rng``."""
         outputs: list[Any] = []
         for first in range(0, trials, self.batch):

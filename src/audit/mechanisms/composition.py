@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Claim, Columns, Mechanism, Releases, Tables
+from audit.core import Array, AuditError, Claim, Columns, Mechanism, Releases, Setup, Tables
 from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, PureDP
 
 
@@ -86,6 +86,11 @@ class Composition:
             if len(known) == len(sides):
                 return (dataclasses.replace(add(known), neighbours=self.parts[0].claims[0].neighbours),)
         return ()
+
+    def check(self, setup: Setup) -> None:
+        """Data that every part takes."""
+        for part in self.parts:
+            dataclasses.replace(setup, mechanism=part).check_data()
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Together:
         """``trials`` runs of every part, each with randomness of its own."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Claim
+from audit.core import Array, Claim, Table
 from audit.mechanisms.gaussian import NoisyCount
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.queries import Positive, count
@@ -71,7 +71,7 @@ class DiscreteGaussian:
         """ρ-zCDP, and the (ε, δ) that it implies."""
         return (Claim(ZCDP(), self.rho), Claim(ApproximateDP(self.delta), self.eps))
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> NoisyCount:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyCount:
         """``trials`` noisy counts of the records of ``data``."""
         ledger = Ledger(self.rho, trials)
         ledger.spend("count", 1 / (2 * self.sigma**2))

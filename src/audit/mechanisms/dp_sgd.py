@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Claim, Columns
+from audit.core import Array, AuditError, Claim, Columns, Setup
 from audit.learning import Examples
 from audit.mechanisms.marginals import set_up_jax
 from audit.privacy import STRICT, ApproximateDP, PrivacyParameter
@@ -160,14 +160,13 @@ class DPSGD:
         """(ε, δ) by the accountant, which rounds every loss up."""
         return (Claim(ApproximateDP(self.delta), self.eps),)
 
-    def release(self, data: Examples, trials: int, rng: np.random.Generator) -> Trained:
-        """``trials`` trainings.
+    def check(self, setup: Setup) -> None:
+        """Examples, with no more Dirac canaries than the model has coordinates."""
+        for data in setup.data_sets:
+            self._shapes(data)
 
-        Raises:
-            AuditError: when the data are no examples, or have more Dirac canaries than the model has coordinates.
-        """
-        if not isinstance(data, Examples):
-            raise AuditError("mechanism=dp_sgd trains on examples; choose canary=mislabelled, dirac or blank")
+    def _shapes(self, data: Examples) -> tuple[tuple[int, int], ...]:
+        """(from, to) of each layer of the model."""
         shapes = layers(data.inputs.shape[1], self.hidden, data.classes)
         size = sum((a + 1) * b for a, b in shapes)
         if data.dirac and len(data.present) > size:
@@ -175,6 +174,15 @@ class DPSGD:
                 f"{len(data.present)} Dirac canaries need a coordinate each, and the model has {size}; lower canary.count,"
                 " or raise mechanism.hidden"
             )
+        return shapes
+
+    def release(self, data: Examples, trials: int, rng: np.random.Generator) -> Trained:
+        """``trials`` trainings.
+
+        Raises:
+            AuditError: when the data have more Dirac canaries than the model has coordinates.
+        """
+        shapes = self._shapes(data)
         real = self.sigma * self.noise_scale
         seeds = rng.integers(2**63, size=trials)
         train = _program(self, shapes, real, data.dirac)

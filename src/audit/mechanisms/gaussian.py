@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Claim, Columns
+from audit.core import Array, Claim, Columns, Table
 from audit.mechanisms import claims
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.queries import count
@@ -72,7 +72,7 @@ class Gaussian:
         """μ-GDP, which is exact, and what follows from it."""
         return claims.of_gaussians(self.eps, self.delta)
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> NoisyCount:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyCount:
         """``trials`` noisy counts of the records of ``data``."""
         ledger = Ledger(self.rho, trials)
         sigma = 1 / implied_mu(self.rho)

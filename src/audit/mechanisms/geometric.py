@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic.dataclasses import dataclass
 
-from audit.core import Claim
+from audit.core import Array, Claim, Table
 from audit.mechanisms.laplace import Noisy
 from audit.mechanisms.queries import Positive, count
 from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
@@ -40,7 +40,7 @@ class Geometric:
         """ε-DP."""
         return (Claim(PureDP(), self.eps),)
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Noisy:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Noisy:
         """``trials`` noisy counts of the records of ``data``; the noise is a difference of two geometric numbers."""
         real = self.noise_scale / self.eps
         up, down = rng.geometric(-math.expm1(-1 / real), size=(2, trials))

@@ -13,10 +13,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Claim, Columns
+from audit.core import Array, Claim, Columns, Setup, Table
 from audit.mechanisms.discrete_gaussian import sample
 from audit.mechanisms.ledger import Ledger
-from audit.mechanisms.queries import Positive, Statistic, categories
+from audit.mechanisms.queries import Positive, Statistic, categories, numbers
 from audit.privacy import STRICT, ZCDP, ApproximateDP, PrivacyParameter, rho_from_eps_delta
 
 
@@ -113,7 +113,12 @@ class HierarchicalCounts:
         leaf = categories(data, self.leaves)
         return np.concatenate([np.bincount(leaf * size // self.leaves, minlength=size) for size in self.sizes])
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> NoisyCells:
+    def check(self, setup: Setup) -> None:
+        """Records that are leaves."""
+        for data in setup.data_sets:
+            self.counts(data)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyCells:
         """``trials`` sets of noisy counts of the records ``data``."""
         ledger, sigmas = Ledger(self.rho, trials), []
         for level, share in enumerate(self.shares):
@@ -125,4 +130,4 @@ class HierarchicalCounts:
         noise = [sample(sigma, (trials, size), rng) for sigma, size in zip(real, self.sizes, strict=True)]
         names = tuple(f"level {level} cell {cell}" for level, size in enumerate(self.sizes) for cell in range(size))
         noisy = self.counts(data) + np.hstack(noise).astype(float)
-        return NoisyCells(names, noisy, np.repeat(real, self.sizes), len(data), self.counts)
+        return NoisyCells(names, noisy, np.repeat(real, self.sizes), len(numbers(data)), self.counts)

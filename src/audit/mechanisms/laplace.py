@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Claim, Columns
+from audit.core import Array, Claim, Columns, Setup, Table
 from audit.mechanisms.queries import Positive, Statistic, count, numbers
 from audit.privacy import STRICT, PrivacyParameter, PureDP
 
@@ -100,7 +100,7 @@ class Laplace:
         """ε-DP."""
         return (Claim(PureDP(), self.eps),)
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Noisy:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Noisy:
         """``trials`` noisy counts of the records of ``data``."""
         real = self.scale * self.noise_scale
         return Noisy("count", count(data) + rng.laplace(scale=real, size=trials), real, count)
@@ -142,7 +142,12 @@ class ClassMean:
         """(1,) the mean of the clipped scores."""
         return np.array([np.mean(np.clip(numbers(data), 0.0, self.top))])
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Noisy:
+    def check(self, setup: Setup) -> None:
+        """Records of one number each."""
+        for data in setup.data_sets:
+            numbers(data)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Noisy:
         """``trials`` noisy means of the scores ``data``."""
         real = self.scale(len(numbers(data))) * self.noise_scale
         return Noisy("mean", self.mean(data) + rng.laplace(scale=real, size=trials), real, self.mean)

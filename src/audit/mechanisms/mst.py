@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import log_softmax
 
 from audit import privacy
-from audit.core import Array, Claim, Columns, Domain, Table, Tables
+from audit.core import Array, Claim, Columns, Domain, Setup, Table, Tables
 from audit.mechanisms import claims, large, marginals
 from audit.mechanisms.ledger import Ledger
 from audit.mechanisms.marginals import Clique, Problem
@@ -54,6 +54,11 @@ class MST:
         """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
         return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
+
+    def check(self, setup: Setup) -> None:
+        """Tables of two columns or more, as many as the claim was computed for."""
+        for data in setup.data_sets:
+            marginals.refuse_columns("MST", len(data.domain.columns), self.columns)
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """Measure and select now, for the selection needs it; fit the tree and draw rows when somebody looks.

@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.stats import binom
 
-from audit.core import Array, Claim, Columns
+from audit.core import Array, Claim, Columns, Setup, Table
 from audit.mechanisms.queries import Positive, Statistic, categories
 from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
 
@@ -95,7 +95,12 @@ class RandomisedResponse:
     def _log_odds(self) -> float:
         return self.eps / self.noise_scale
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Answers:
+    def check(self, setup: Setup) -> None:
+        """Records that are bits."""
+        for data in setup.data_sets:
+            _bits(data)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Answers:
         """``trials`` rounds of answers, one a person."""
         bits = _bits(data)
         names = tuple(f"answer {i}" for i in range(bits.size))
@@ -163,7 +168,12 @@ class OneHotFlip:
         """(people · categories,) the bits of everybody, one person after the other."""
         return np.eye(self.categories)[categories(data, self.categories)].reshape(-1)
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Answers:
+    def check(self, setup: Setup) -> None:
+        """Records that are categories."""
+        for data in setup.data_sets:
+            self.vectors(data)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Answers:
         """``trials`` rounds of vectors, one a person."""
         bits = self.vectors(data)
         names = tuple(f"answer {i // self.categories} bit {i % self.categories}" for i in range(bits.size))

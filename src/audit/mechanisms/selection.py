@@ -17,7 +17,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import log_softmax, logsumexp
 
-from audit.core import Array, Claim, Columns
+from audit.core import Array, Claim, Columns, Setup, Table
 from audit.mechanisms.quadrature import log_below, panels
 from audit.mechanisms.queries import Positive, categories
 from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
@@ -89,7 +89,12 @@ class Exponential:
         """(k,) ln P(candidate)."""
         return np.asarray(log_softmax(_votes(data, self.candidates) * self.eps / 2 / self.noise_scale))
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Chosen:
+    def check(self, setup: Setup) -> None:
+        """Records that are candidates."""
+        for data in setup.data_sets:
+            _votes(data, self.candidates)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
         """``trials`` winners."""
         winner = rng.choice(self.candidates, size=trials, p=np.exp(self.law(data)))
         return Chosen(winner, self.law, self.candidates)
@@ -140,7 +145,12 @@ class PermuteAndFlip:
         others = np.log1p(-np.outer(t, heads))
         return np.asarray(logsumexp(others.sum(axis=1, keepdims=True) - others, axis=0, b=w[:, None]) + np.log(heads))
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Chosen:
+    def check(self, setup: Setup) -> None:
+        """Records that are candidates."""
+        for data in setup.data_sets:
+            _votes(data, self.candidates)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
         """``trials`` winners: the first in order whose coin shows heads."""
         heads = self._heads(data)
         turn = rng.random((trials, self.candidates))
@@ -195,7 +205,12 @@ class NoisyMax:
         density = -np.abs(x[:, None] - votes) / scale - np.log(2 * scale)
         return np.asarray(logsumexp(density + below.sum(axis=1, keepdims=True) - below, axis=0, b=w[:, None]))
 
-    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Chosen:
+    def check(self, setup: Setup) -> None:
+        """Records that are candidates."""
+        for data in setup.data_sets:
+            _votes(data, self.candidates)
+
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
         """``trials`` winners."""
         noise = rng.laplace(scale=self.scale * self.noise_scale, size=(trials, self.candidates))
         return Chosen(np.argmax(_votes(data, self.candidates) + noise, axis=1), self.law, self.candidates)
