@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from audit.core import Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
+from audit.core import Bound, Claim, Counts, Estimator, Evidence, Fold, Refused, Scores, Strength
 from audit.coverage.laws import Law, Response, Shift
 from audit.coverage.rows import at_least
 from audit.criteria import Advantage, ClaimLower
@@ -28,10 +28,11 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve_betting import CurveBetting
 from audit.estimators.dkw import DKW
 from audit.estimators.exact import Exact
+from audit.estimators.joint_bayes import joint_bayes
 from audit.estimators.power import midpoint
 from audit.estimators.whole_score import WholeScore
 from audit.judgement.bounds import SUSPICION, with_significance
-from audit.judgement.strength import strength_of
+from audit.judgement.strength import CONFIDENCE, HALF
 from audit.judgement.verdict import Findings, judge
 from audit.privacy import GDP, ZCDP, ApproximateDP, Notion, PureDP
 
@@ -90,7 +91,7 @@ def verdict(cell: Cell, rng: np.random.Generator, significance: float) -> str:
         accusing=as_bound(exceeds(Exact(significance=significance), evidence, claim), claim, significance),
         counts=evidence.counts,
         family=as_bound(suspicious, claim, SUSPICION),
-        strength=strength_of(evidence, claim),
+        strength=strength(evidence.counts, claim),
     )
     return judge(findings).word
 
@@ -106,6 +107,16 @@ def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
         return estimate(evidence, claim.notion).lower > claim.parameter
     except Refused:
         return False
+
+
+def strength(counts: Counts, claim: Claim) -> Strength:
+    """As `strength_of`, with the lower limit looked up like the tests: only whether it is above half of the claim counts."""
+    notion, half = claim.notion, HALF * claim.parameter
+    region = Exact(significance=1 - CONFIDENCE).region(notion, half, counts.fp + counts.tn, counts.fn + counts.tp)
+    lower = 2 * half if region.contains(counts.fp, counts.fn) else 0.0
+    estimate = float(notion.parameter(counts.fpr, counts.fnr))
+    upper = math.inf if math.isinf(estimate) else joint_bayes(counts, notion, CONFIDENCE)
+    return Strength(estimate, 0.0, lower, upper)
 
 
 def as_bound(exceeded: bool, claim: Claim, significance: float) -> Bound:
