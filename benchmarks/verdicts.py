@@ -110,7 +110,7 @@ def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
 
 
 def strength(counts: Counts, claim: Claim) -> Strength:
-    """As `strength_of`, with the lower limit looked up like the tests: only whether it is above half of the claim counts."""
+    """As `strength_of`, the lower limit looked up like the tests: only whether it is above half of the claim counts."""
     notion, half = claim.notion, HALF * claim.parameter
     region = Exact(significance=1 - CONFIDENCE).region(notion, half, counts.fp + counts.tn, counts.fn + counts.tp)
     lower = 2 * half if region.contains(counts.fp, counts.fn) else 0.0
