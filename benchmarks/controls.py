@@ -18,8 +18,10 @@ from pathlib import Path
 from scipy.stats import binom
 
 from audit import cli
-from audit.core import Result
-from audit.experiment import Plan, audit
+from audit.core import Bound
+from audit.experiment import Plan, audit, source_of
+from audit.game import Tally
+from audit.judgement.bounds import test_claim
 from audit.report import controls, sentences
 
 CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")  # aim_fixed is mst_fixed by another name
@@ -33,9 +35,16 @@ def plans(words: Sequence[str], root: Path) -> list[Plan]:
     return [dataclasses.replace(plan, estimators=plan.estimators[:1]) for plan in found]
 
 
-def over_seeds(plan: Plan, seeds: int) -> list[Result]:
-    """The same audit under every seed."""
-    return [audit(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
+def over_seeds(plan: Plan, seeds: int) -> list[Bound]:
+    """The bound that tests the claim, of the same audit under every seed; what judges nothing is left out."""
+    return [tested(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
+
+
+def tested(plan: Plan) -> Bound:
+    claim = plan.mechanism.claims[0]
+    source = source_of(plan, lambda count: None, Tally())
+    evidence = plan.protocol(source, plan.attacker, plan.criterion, claim)
+    return test_claim(plan.accusing, evidence, claim.notion)
 
 
 def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None) -> None:
@@ -45,11 +54,11 @@ def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None
     everyone = 0
     for name in names:
         (plan,) = plans([f"mechanism=correct/{name}", *fewer], root)
-        results = over_seeds(plan, seeds)
-        accused = sum(result.verdict.word == "violation" for result in results)
+        claim, bounds = plan.mechanism.claims[0], over_seeds(plan, seeds)
+        accused = sum(bound.lower > claim.parameter for bound in bounds)
         everyone += accused
-        found = max(result.verdict.accusing.lower for result in results)
-        row = (name, results[0].claims[0], accused, seeds, f"{found:.4f}", f"{chance(accused, seeds):.3g}")
+        found = max(bound.lower for bound in bounds)
+        row = (name, claim, accused, seeds, f"{found:.4f}", f"{chance(accused, seeds):.3g}")
         print("|", " | ".join(map(str, row)), "|", flush=True)
     total = seeds * len(names)
     told = "passes" if chance(everyone, total) > 1e-6 else "FAILS"
@@ -67,13 +76,13 @@ def missed(root: Path, seeds: int) -> None:
     for plan in plans(["sweep=controls"], root):
         if plan.config["control"]["expected"] != "violation":
             continue
-        results = over_seeds(plan, seeds)
-        found = sorted(result.verdict.accusing.lower for result in results)
-        lost, truth = controls.gone_wrong(results)[0], float(controls.control_of(results[0])["truth"])
+        claim, truth = plan.mechanism.claims[0], float(plan.config["control"]["truth"])
+        found = sorted(bound.lower for bound in over_seeds(plan, seeds))
+        lost = sum(lower <= claim.parameter for lower in found)
         above = sum(lower > truth for lower in found)
         name = plan.config["choices"]["mechanism"].rpartition("/")[2]
-        row = (name, results[0].claims[0], sentences.number(truth, 3), f"{found[len(found) // 2]:.3f}")
-        print("|", " | ".join(map(str, (*row, len(lost), above, seeds))), "|", flush=True)
+        row = (name, claim, sentences.number(truth, 3), f"{found[len(found) // 2]:.3f}")
+        print("|", " | ".join(map(str, (*row, lost, above, seeds))), "|", flush=True)
 
 
 def readme(root: Path) -> None:

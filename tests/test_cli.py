@@ -463,3 +463,22 @@ def test_expand_is_hydras_own_product():
 
     theirs = BasicSweeper.split_arguments(OverridesParser.create().parse_overrides(words), None)[0]
     assert cli.expand(words) == theirs
+
+
+@pytest.mark.parametrize(
+    ("words", "used", "quantiles"),
+    [
+        (["mechanism=laplace"], "claim_lower", 1000),
+        (["mechanism=gaussian"], "advantage", 200),
+        (["mechanism=gaussian", "criterion=mu_lower"], "mu_lower", 200),
+        (["mechanism=gaussian", "criterion.quantiles=50"], "advantage", 50),
+        (["mechanism=broken/whole_budget_each"], "advantage", 200),  # it says so, whatever it claims
+    ],
+)
+def test_the_criterion_that_the_claim_takes_is_named_and_logged(run, words, used, quantiles):
+    cli._register()
+    _, (plan,) = cli.check([*words, "features=black_box", "trials=1000"], False)
+    assert used in plan.name.split() and plan.config["choices"]["criterion"] == used
+    logged = plan.config["criterion"]
+    assert logged["quantiles"] == quantiles == plan.criterion.quantiles
+    assert logged["_target_"].rpartition(".")[2] == type(plan.criterion).__name__ == used.title().replace("_", "")

@@ -49,11 +49,20 @@ ODD = [
 
 def test_any_output_becomes_the_same_finite_columns():
     names, rows = events(*ODD)
-    assert len(set(names)) == len(names) == rows.shape[1] == len(KINDS) + 10 + 3 * 8 + 16
+    assert len(set(names)) == len(names) == rows.shape[1] == len(KINDS) + 10 + 3 * 8 + 3 * 32
     assert np.isfinite(rows).all() and np.abs(rows).max() < 1e10
     assert (rows[:, : len(KINDS)].sum(axis=1) == 1).all(), "each output is of one kind"
-    assert events(*ODD, width=3, buckets=5)[1].shape[1] == len(KINDS) + 10 + 3 * 3 + 5
+    assert events(*ODD, width=3, buckets=5, hashes=2)[1].shape[1] == len(KINDS) + 10 + 3 * 3 + 2 * 5
     assert np.array_equal(events(*ODD)[1], rows)
+
+
+def test_two_words_that_share_a_counter_still_look_different():
+    one, other = {"1.0": 0.5}, {"2.0": 0.5}
+    assert bucket("key '1.0'", 16) == bucket("key '2.0'", 16), "one hash into 16 counters hid the key"
+    alike = events(one, other, buckets=16, hashes=1)[1]
+    assert np.array_equal(alike[0], alike[1])
+    apart = events(one, other)[1]
+    assert not np.array_equal(apart[0], apart[1])
 
 
 def test_a_row_does_not_depend_on_the_other_outputs():

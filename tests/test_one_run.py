@@ -7,7 +7,7 @@ import pytest
 from scipy.special import betaincinv
 from toys import Toy
 
-from audit.attackers import Column, Logistic
+from audit.attackers import Column, LikelihoodRatio, Logistic
 from audit.canaries.coins import Coins
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Claim, Evidence
@@ -17,9 +17,10 @@ from audit.criteria import Advantage
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun as Estimate
 from audit.estimators.one_run_betting import OneRunBetting
-from audit.experiment import Plan, accuse, audit
+from audit.experiment import Plan, audit
 from audit.features import BlackBox, WhiteBox
 from audit.game import Cache, CanaryGame, Game, Played, Serial, fingerprint
+from audit.judgement.bounds import test_claim as claim_test
 from audit.mechanisms.answers import Answers
 from audit.privacy import GDP, PureDP
 from audit.protocols import Holdout, OneRun, middle
@@ -180,10 +181,10 @@ class Fixed:
         return self.kept[first : first + count]
 
 
-def test_accuse_goes_to_one_run_where_counts_are_not_binomial(tmp_path):
+def test_the_claim_is_tested_by_one_run_bounds_where_counts_are_not_binomial(tmp_path):
     evidence = spend(OneRun(trials=50), Column(), game(), tmp_path)
-    assert accuse(ClopperPearson(0.01), evidence, PureDP()).estimator == "one_run"
-    assert accuse(ClopperPearson(0.01), evidence, GDP()).significance == 0.01
+    assert claim_test(ClopperPearson(0.01), evidence, PureDP()).estimator == "one_run"
+    assert claim_test(ClopperPearson(0.01), evidence, GDP()).significance == 0.01
 
 
 def test_an_estimator_for_independent_trials_names_the_cure(tmp_path):
@@ -229,3 +230,39 @@ def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
     assert [row.verdict for row in judge(rows)] == ["ok"] * len(rows)
     worse = [dataclasses.replace(row, exceeded=min(row.audits, row.exceeded + row.audits // 5)) for row in rows]
     assert any(row.verdict == "exceeds" for row in judge(worse))
+
+
+def test_a_report_speaks_of_canaries_and_of_no_pair(tmp_path):
+    """What a pair would show (its direct μ, a box, a chosen threshold, a power) has no place beside canaries of one run."""
+    from audit.report.facts import facts
+    from audit.report.figures import audit_figures
+    from audit.report.page import page
+
+    result = audit(plan(tmp_path, mechanism=Answers(law="gaussian"), count=500))
+    assert result.mu_direct is None
+    told = dict(facts(result))
+    assert "absent canaries called present" in told["fpr"] and "present canaries called absent" in told["fnr"]
+    assert not {"direct mu", "power"} & set(told)
+    figures = audit_figures(result)
+    drawn = " ".join(text.get_text() for text in figures["tradeoff"].axes[0].texts)
+    assert list(figures) == ["tradeoff"] and "measured on the canaries of one run" in drawn
+    html = page(result, figures)
+    wrong = ("direct μ", "direct mu", "test trials", "the box is", "Clopper and Pearson place", "4 times in 5",
+             "chosen threshold")  # fmt: skip
+    assert not [words for words in wrong if words in html]
+    assert "did on the canaries of this run" in html and "middle of the scores" in html
+
+
+def test_a_report_on_a_pair_says_what_it_said(tmp_path):
+    """The other way round: with two neighbours all of it is there."""
+    from audit.mechanisms.gaussian import Gaussian
+    from audit.report.facts import facts
+    from audit.report.figures import audit_figures
+    from audit.report.page import page
+
+    pair = {"mechanism": Gaussian(eps=1.0, delta=0.01), "challenge": WorstCase(), "features": WhiteBox()}
+    how = {"attacker": LikelihoodRatio(), "protocol": Holdout(trials=400), "estimators": (ClopperPearson(0.1),)}
+    result = audit(plan(tmp_path, **pair, **how))
+    assert result.mu_direct is not None and {"direct mu", "power"} <= set(dict(facts(result)))
+    html = page(result, audit_figures(result))
+    assert "the box is where" in html and "At the chosen threshold" in html and "did on the test trials" in html

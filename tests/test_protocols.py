@@ -15,7 +15,8 @@ from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import Curve, calibrated, curve_bound, progressive
 from audit.estimators.curve_betting import CurveBetting
-from audit.experiment import Clock, accuse, silent
+from audit.experiment import Clock, silent
+from audit.judgement.bounds import test_claim as claim_test
 from audit.privacy import GDP
 from audit.protocols import Crossfit, Holdout, Sequential, even, out_of_fold
 
@@ -299,16 +300,16 @@ def test_only_anytime_bounds_may_be_read_of_what_was_stopped():
     assert Betting()(one, GDP()).anytime
 
 
-def test_the_bound_that_accuses_is_the_given_one_a_bet_or_that_of_the_last_part():
+def test_the_bound_that_tests_the_claim_is_the_given_one_a_bet_or_that_of_the_last_part():
     given = ClopperPearson(significance=0.01)
     held = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     stopped = sequential(2.0, 1.0, 0)
-    assert accuse(given, held, GDP()) == given(held, GDP())
+    assert claim_test(given, held, GDP()) == given(held, GDP())
     folded = dataclasses.replace(crossed, folds=crossed.folds[::-1])  # no longer in the order in which they were used
-    assert accuse(given, folded, GDP()) == given(Evidence(folded.folds[-1:]), GDP())
-    assert accuse(given, crossed, GDP()) == Betting(significance=given.significance)(crossed, GDP())
-    found = accuse(given, stopped, GDP())
+    assert claim_test(given, folded, GDP()) == given(Evidence(folded.folds[-1:]), GDP())
+    assert claim_test(given, crossed, GDP()) == Betting(significance=given.significance)(crossed, GDP())
+    found = claim_test(given, stopped, GDP())
     assert (found.estimator, found.significance, found.anytime) == ("betting", 0.01, True) and found.lower > 1.0
 
 

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from audit import privacy
-from audit.core import Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
+from audit.core import Bound, Claim, Efficiency, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.criteria import Advantage, MuHat
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
@@ -73,7 +73,9 @@ def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, se
         refused={"curve (zcdp)": "it knows GDP only"},
         mu_implied=privacy.implied_mu(rho),
         mu_direct=privacy.direct_mu(eps, 0.01),
-        power=Power(0.4035, (0.95, 0.9), 0.62, 2480),
+        power=Power(GDP(), 0.4035, 0.62, 2480),
+        efficiency=Efficiency(0.95, 0.9, 0.85, 0.8, 0.45, 0.03),
+        errors=(0.04, 0.035),
         verdict=Verdict("tight", "Little room below the claim.", ClopperPearson(significance=0.01)(evidence, GDP())),
         stages=(Stage("trials", 3.0), Stage("attack", 1.25)),
         provenance={"git_commit": "abc", "trials": "6000", "command": "python -m audit mechanism=mst_fixed eps=1"},
@@ -518,7 +520,8 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
         mu_hat=math.nan,
         mu_implied=None,
         mu_direct=None,
-        power=Power(0.0, None, math.inf, math.inf),
+        power=Power(ApproximateDP(0.0), 0.0, math.inf, math.inf),
+        efficiency=None,
         provenance={},
         bounds=result.bounds[:1],
     )

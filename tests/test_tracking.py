@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from audit import charts, tracking
-from audit.core import AuditError, Bound, Claim, Evidence, Fold, Power, Result, Scores, Stage, Verdict
+from audit.core import AuditError, Bound, Claim, Efficiency, Evidence, Fold, Power, Result, Scores, Stage, Verdict
 from audit.privacy import GDP, ZCDP, ApproximateDP
 from audit.tracking import Store
 
@@ -52,7 +52,9 @@ def fake(name: str = "mst_fixed eps=1 xgboost advantage", mu_hat: float = 0.44) 
         refused={},
         mu_implied=0.5,
         mu_direct=0.6,
-        power=Power(0.45, (0.95, 0.9), 0.62, 2480),
+        power=Power(GDP(), 0.45, 0.62, 2480),
+        efficiency=Efficiency(0.95, 0.9, 0.85, 0.8, 0.45, 0.03),
+        errors=(0.04, 0.035),
         verdict=Verdict("tight", "Little room.", dataclasses.replace(pearson, significance=0.01, lower=0.25)),
         stages=(Stage("trials", 3.0), Stage("attack", 1.5)),
         provenance={"git commit": "abc123+", "numpy": "2.4"},
@@ -80,7 +82,10 @@ def test_metrics_are_those_that_the_issue_names() -> None:
         "mu_direct": 0.6,
         "eps_emp": 0.3,  # by the estimator behind mu_emp, not by the first that comes
         "expected": 0.45,
+        "mu_hat_error": 0.04,
+        "mu_emp_error": 0.035,
         "efficiency": 0.95,
+        "efficiency_at_threshold": 0.85,
         "detectable": 0.62,
         "trials_needed": 2480,
         "accusing": 0.25,

@@ -15,10 +15,11 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from audit import interrupted, usage
 from audit.core import AuditError
+from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
 GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
@@ -330,11 +331,13 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     from omegaconf import OmegaConf
 
     from audit import experiment
+    from audit.judgement.bounds import in_order
 
     plain = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
     resolved = _resolve(plain)
     written = _written(plain)
     parts = {group: _instantiate(group, resolved[group], written.get(group)) for group in GROUPS}
+    parts["criterion"], resolved, choices = _criterion_of(parts, resolved, choices)
     return experiment.Plan(
         name=_name(resolved, choices, overrides),
         config={**resolved, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
@@ -343,14 +346,30 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
         features=parts["features"],
         attacker=parts["attacker"],
         criterion=parts["criterion"],
-        estimators=experiment.in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
+        estimators=in_order(parts["estimator"], [*_other_estimators(plain, choices["estimator"])]),
         accusing=_instantiate("accuse", resolved["accuse"], written.get("accuse")),
         protocol=parts["protocol"],
         backend=parts["backend"],
-        seed=_seed(resolved["seed"]),
+        seed=fresh_seed(_seed(resolved["seed"]), _look(resolved["look"])),
         root=Path(resolved["root"]),
         provenance={"command": command(overrides)},
     )
+
+
+def _criterion_of(
+    parts: dict[str, Any], resolved: dict[str, Any], choices: dict[str, str | None]
+) -> tuple[Any, dict[str, Any], dict[str, str | None]]:
+    """The criterion that the claim takes where none was chosen, and what is logged: its own name and options."""
+    from audit.criteria import ByNotion
+
+    chosen, claims = parts["criterion"], getattr(parts["mechanism"], "claims", ())
+    if not isinstance(chosen, ByNotion) or not claims:
+        return chosen, resolved, choices
+    used = chosen.criterion(claims[0].notion)
+    name = f"{type(used).__module__}.{type(used).__qualname__}"
+    option = re.sub(r"(?<!^)(?=[A-Z])", "_", type(used).__name__).lower()  # ClaimLower is claim_lower.yaml
+    logged = {**resolved, "criterion": {"_target_": name, **dataclasses.asdict(cast(Any, used))}}
+    return used, logged, {**choices, "criterion": option}
 
 
 def _resolve(config: Any) -> dict[str, Any]:
@@ -373,6 +392,12 @@ def _written(config: Any) -> dict[str, Any]:
 def _seed(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise AuditError(f"seed={value}: must be a whole number, 0 or more")
+    return value
+
+
+def _look(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_LOOKS:
+        raise AuditError(f"look={value}: must be a whole number from 1 to {MOST_LOOKS}")
     return value
 
 
@@ -489,6 +514,11 @@ def _register() -> None:
             ConfigStore.instance().store(
                 group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
             )
+
+    # What a look may spend of an error probability; see docs/error-budget.md.
+    OmegaConf.register_new_resolver(
+        "share_of_error", lambda total, look: total * share_of_error(_look(look)), replace=True
+    )
 
     class OwnConf(SearchPathPlugin):  # type: ignore[misc]
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:

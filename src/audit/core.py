@@ -642,6 +642,10 @@ class Estimator(Protocol):
         """Error probability of its bounds."""
         ...
 
+    def __hash__(self) -> int:
+        """Of its options: what is computed of a recipe is computed once."""
+        ...
+
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound that a perfect attack is expected to reach where ``parameter`` is the truth, ≥ 0."""
         ...
@@ -666,39 +670,98 @@ class Stage:
     seconds: float
 
 
+Word = Literal["violation", "violation (computed)", "suspicious", "tight", "loose", "inconclusive", "failed"]
+
+
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """What an audit says of the first claim.
+class Strength:
+    """What an attack shows at its threshold, in the parameter of the judged claim.
 
     Args:
-        word: ``violation``: the accusing bound exceeds the claim. ``tight``: the bound is about what a perfect attack
-            on the claim would reach. ``loose``: it is well below that. ``inconclusive``: these trials could not tell.
-        reason: one sentence.
-        accusing: the only bound that can accuse: finite-sample, in the claim's own notion.
+        estimate: plug-in from both error rates, ≥ 0; ∞ where one kind of error never happened.
+        standard_error: of the estimate, asymptotic.
+        lower, upper: 95 % limits, one-sided: the lower one finite-sample, the upper one Bayesian.
     """
 
-    word: Literal["violation", "tight", "loose", "inconclusive"]
+    estimate: float
+    standard_error: float
+    lower: float
+    upper: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Efficiency:
+    """Shares of the optimal test's μ that an attack reaches, in [0, 1]; the optimal test is the exact likelihood ratio.
+
+    Args:
+        ranking, ranking_low: by the area under its curve, over all thresholds; estimate and lower 5 % limit.
+        threshold, threshold_low: at the threshold that was chosen.
+        possible, error: the μ that the exact likelihood ratio shows on the same trials, and its standard error.
+    """
+
+    ranking: float
+    ranking_low: float
+    threshold: float
+    threshold_low: float
+    possible: float
+    error: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What an audit says of the first claim; the words are told in `audit.judgement.verdict`.
+
+    Args:
+        word: one of seven.
+        reason: whole sentences.
+        accusing: the bound of the recipe that tests the claim: finite-sample, in the claim's own notion.
+        strength: what the attack shows; None where that has no meaning.
+    """
+
+    word: Word
     reason: str
     accusing: Bound
+    strength: Strength | None = None
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted, by trials or by a computation."""
+        return self.word in ("violation", "violation (computed)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Power:
-    """What an audit could have found, in μ; asymptotic, for one threshold.
+    """What an audit could have found, computed by the recipe that tests its claim (exact sums over its counts).
 
     Args:
-        expected: the bound that a perfect attack on the claim would be expected to reach with these trials.
-        efficiency: the share of the mechanism's μ that the attack shows, and its lower 5 % limit; None where no
-            positive control makes it identifiable.
-        detectable: least violation found with probability 0.8, with the efficiency's lower limit (a perfect attack's
-            where it is unknown).
-        needed: test trials a side that would find 1.25 times the claim with probability 0.8; ∞ if no number does.
+        notion: of the judged claim; the parameters below are its own.
+        expected: the mu_emp that a perfect attack on a mechanism at its claim is expected to reach with these trials.
+        detectable: least parameter that is detected with probability 0.8; ∞ where none is, None where it is not known.
+        needed: test trials a side that detect 1.25 times the claim with probability 0.8; ∞ where no number does, None
+            where it is not known.
     """
 
+    notion: Notion
     expected: float
-    efficiency: tuple[float, float] | None
-    detectable: float
-    needed: float
+    detectable: float | None
+    needed: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class NextStep:
+    """What to do next.
+
+    Args:
+        why: a whole sentence.
+        changes: options to change in the command that played this audit; none where no command helps.
+        command: the changed command; "" where the audit did not come from one.
+        cost: what the next look may spend of the error probability, in words.
+    """
+
+    why: str
+    changes: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    cost: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -717,11 +780,14 @@ class Result:
         mu_implied: √(2ρ) through zCDP; None where no claim gives one.
         mu_direct: solved from (ε, δ); None where no claim gives one.
         power: what these trials and this attack could have found.
+        efficiency: of the attack beside the exact likelihood ratio; None where that is not known.
+        errors: standard errors of mu_hat and of mu_emp.
         verdict: what the audit says.
         stages: seconds per stage.
         provenance: commit, versions, seed, trials, cache hits.
         notes: sentences that must stand beside the result.
         exact: (alpha, beta), each (k,): the tradeoff curve of this pair, where the mechanism knows it; None elsewhere.
+        next_step: what to do next; None where nothing is left to do.
     """
 
     name: str
@@ -735,11 +801,14 @@ class Result:
     mu_implied: float | None
     mu_direct: float | None
     power: Power
+    efficiency: Efficiency | None
+    errors: tuple[float, float]
     verdict: Verdict
     stages: tuple[Stage, ...]
     provenance: dict[str, str]
     notes: tuple[str, ...] = ()
     exact: tuple[Array, Array] | None = None
+    next_step: NextStep | None = None
 
 
 # --- what one accuracy-first run found ---------------------------------------------------------------------------------

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -23,16 +22,14 @@ from audit.core import (
     Bound,
     Challenge,
     Claim,
-    Counts,
     Criterion,
+    Efficiency,
     Estimator,
     Evidence,
     Mechanism,
     Noted,
-    OtherGame,
     Power,
     Recorded,
-    Refused,
     Result,
     Scores,
     Source,
@@ -41,15 +38,16 @@ from audit.core import (
     Verdict,
     relation,
 )
-from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
-from audit.estimators.clopper_pearson import ClopperPearson
-from audit.estimators.curve import progressive
-from audit.estimators.ex_post import ExPost
-from audit.estimators.one_run import OneRun
-from audit.estimators.power import detectable, efficiency, trials_needed
+from audit.estimators.power import Tests
 from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally
-from audit.privacy import GDP, ZCDP, ApproximateDP, Notion
+from audit.judgement.bounds import bound_all, measured, suspicion, test_claim, with_significance
+from audit.judgement.diagnosis import Diagnosis, diagnose
+from audit.judgement.hints import Situation, next_step
+from audit.judgement.power import power_of, references
+from audit.judgement.strength import efficiency_of, error_of_bound, standard_error, strength_of
+from audit.judgement.verdict import Findings, computed_excess, judge
+from audit.privacy import GDP
 
 T = TypeVar("T")
 
@@ -160,16 +158,21 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     source = clock.source(lambda watch: source_of(plan, watch, tally))
 
     claims = plan.mechanism.claims
-    told = notes(plan)
+    said_before = notes(plan)
     evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion), claims[0])
     with clock.stage("bounds"):
         bounds, refused = bound_all(plan.estimators, evidence, claims)
+        exact = exact_curve(plan.mechanism, plan.challenge)
+        diagnosis = diagnose(source.seen, source.constant)
+        efficiency = efficiency_of(evidence)
+        findings = gather(plan, evidence, bounds, exact, efficiency, diagnosis)
+        verdict = judge(findings)
+        step = next_step(situation(plan, findings, verdict, diagnosis))
         implied, direct = references(claims)
-        target = target_mu(claims[0], implied)
-        counts = evidence.counts
-        could = power(plan, target, counts.fp + counts.tn, counts.fn + counts.tp, efficiency_of(evidence))
-        accusing = measured(accuse(plan.accusing, evidence, claims[0].notion), evidence)
-        verdict = in_words(judge(bounds[0], accusing, claims[0], target, could), counts)
+        direct = None if evidence.one_run else direct  # it is the μ of a pair
+        errors = standard_errors(plan.estimators[0], evidence)
+        power = power_after(plan, evidence, efficiency)
+    counts = evidence.counts
     return Result(
         name=plan.name,
         config=plan.config,
@@ -181,16 +184,85 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         refused=refused,
         mu_implied=implied,
         mu_direct=direct,
-        power=could,
+        power=power,
+        efficiency=efficiency,
+        errors=errors,
         verdict=verdict,
         stages=clock.stages(),
         provenance=plan.provenance | spent(tally, plan, evidence),
-        notes=(*told, ONE_RUN_POWER) if evidence.one_run else told,
-        exact=exact_curve(plan.mechanism, plan.challenge),
+        notes=(*said_before, ONE_RUN_POWER) if evidence.one_run else said_before,
+        exact=exact,
+        next_step=step,
     )
 
 
-ONE_RUN_POWER = "The power is that of as many independent trials; canaries that share one run find less."
+ONE_RUN_POWER = (
+    "No power is stated: the sums are those of independent trials, and canaries that share one run find less."
+)
+
+
+def gather(
+    plan: Plan,
+    evidence: Evidence,
+    bounds: tuple[Bound, ...],
+    exact: tuple[Array, Array] | None,
+    efficiency: Efficiency | None,
+    diagnosis: Diagnosis,
+) -> Findings:
+    """What the verdict rests on."""
+    claim = plan.mechanism.claims[0]
+    accusing = measured(test_claim(plan.accusing, evidence, claim.notion), evidence)
+    reports = isinstance(claim.notion, ExPostRDP)  # of spent privacy: neither a strength nor a family has a meaning
+    above = any(b.lower > claim.parameter for b in bounds if b.notion == claim.notion and b.kind == "finite-sample")
+    family = None
+    if above and not reports:
+        family = suspicion(plan.accusing, plan.estimators, evidence, bounds, claim.notion)
+    return Findings(
+        claim=claim,
+        accusing=accusing,
+        counts=evidence.counts,
+        family=family,
+        strength=None if reports else strength_of(evidence, claim),
+        efficiency=efficiency,
+        computed=computed_excess(exact, claim),
+        one_event=diagnosis.one_event,
+    )
+
+
+def situation(plan: Plan, findings: Findings, verdict: Verdict, diagnosis: Diagnosis) -> Situation:
+    """What a hint needs to know."""
+    choices = plan.config.get("choices") or {}
+    return Situation(
+        choices=choices,
+        criterion=str(choices.get("criterion", "")),
+        claim=findings.claim,
+        verdict=verdict,
+        counts=findings.counts,
+        efficiency=findings.efficiency,
+        diagnosis=diagnosis,
+        significance=plan.accusing.significance,
+        trials=plan.protocol.asked,
+        tested=plan.protocol.tested,
+        look=int(plan.config.get("look", 1)),
+        command=plan.provenance.get("command", ""),
+        own=choices.get("mechanism") in ("callable", "command", "stored"),
+    )
+
+
+def power_after(plan: Plan, evidence: Evidence, efficiency: Efficiency | None) -> Power:
+    """What these trials and this attack could have found; the lower limit of its efficiency goes into the sums."""
+    counts = evidence.counts
+    absent, present = counts.fp + counts.tn, counts.fn + counts.tp
+    share = 1.0 if efficiency is None else efficiency.threshold_low
+    test = testing(plan)
+    if not isinstance(test, Tests):  # its power takes a simulation, which `audit plan` makes once
+        test = None
+    return power_of(plan.mechanism.claims, plan.estimators[0], test, absent, present, share)
+
+
+def standard_errors(shown: Estimator, evidence: Evidence) -> tuple[float, float]:
+    """Of mu_hat (asymptotic) and of mu_emp (grouped jackknife)."""
+    return standard_error(privacy.mu_hat, evidence.counts), error_of_bound(shown, evidence)
 
 
 def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
@@ -207,7 +279,8 @@ def notes(plan: Plan) -> tuple[str, ...]:
         recorded = plan.mechanism.recorded()
         left = len(recorded) - Stored(recorded, plan.seed).limit
         used = (
-            "The canary and the features had no say: the rows were played elsewhere, and are taken to be independent."
+            "The canary and the features had no say: the rows were played elsewhere. Independence is assumed: every error"
+            " rate holds if each row is a run of its own."
         )
         return (used, *((f"{left:,} rows of the larger side were left out.",) if left else ()))
     if isinstance(plan.mechanism, Noted):
@@ -224,74 +297,6 @@ def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Arra
     return alpha, np.asarray(tradeoff(alpha, challenge.data([False]), challenge.data([True])))
 
 
-def bound_all(
-    estimators: tuple[Estimator, ...], evidence: Evidence, claims: tuple[Claim, ...]
-) -> tuple[tuple[Bound, ...], dict[str, str]]:
-    """Every estimator in GDP and in every claimed notion; and those that have no bound at all, with the reason.
-
-    Raises:
-        AuditError: when the first estimator, which is behind mu_emp, refuses the evidence.
-    """
-    notions: list[Notion] = list(dict.fromkeys([GDP(), *(claim.notion for claim in claims)]))
-    bounds: list[Bound] = []
-    refused: dict[str, Refused] = {}
-    for estimate in estimators:
-        reasons = []
-        for notion in notions:
-            try:
-                bounds.append(estimate(evidence, notion))
-            except Refused as reason:
-                reasons.append(reason)
-        if len(reasons) == len(notions):  # one that is made for some notions only is no news
-            refused[estimate.name] = reasons[0]
-    first = estimators[0].name
-    if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
-        why = refused.get(first, "it has no bound in GDP")
-        raise AuditError(f"estimator={first} cannot give mu_emp: {why}{_instead(evidence)}")
-    told = {name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)}
-    return tuple(measured(bound, evidence) for bound in bounds), told
-
-
-def in_order(chosen: Estimator, others: Sequence[Estimator]) -> tuple[Estimator, ...]:
-    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ."""
-    if not isinstance(chosen, ExPost):
-        return (chosen, *others)
-    behind = ClopperPearson(significance=chosen.significance)
-    return (behind, chosen, *(other for other in others if other.name != behind.name))
-
-
-def _instead(evidence: Evidence) -> str:
-    if evidence.stopped:
-        return "; use estimator=betting, which may stop at any time"
-    if evidence.one_run:
-        return "; use estimator=one_run, which knows that all canaries share one run"
-    return "; use estimator=curve, which knows how folds depend on each other" if len(evidence.folds) > 1 else ""
-
-
-def measured(bound: Bound, evidence: Evidence) -> Bound:
-    """A bound with what the coverage bench found of bounds like it."""
-    return dataclasses.replace(bound, measured=look_up(bound, evidence.counts))
-
-
-def accuse(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
-    """The bound that may accuse: on everything where ``estimate`` can read it.
-
-    Otherwise at the same significance: the right guesses of one run, betting where folds follow each other, and else
-    the last fold alone: one attack, and as many trials as were planned. Whether reports of spent privacy are true,
-    `ExPost` alone can tell.
-    """
-    if isinstance(notion, ExPostRDP):
-        estimate = ExPost(significance=estimate.significance)
-    try:
-        return estimate(evidence, notion)
-    except Refused:
-        if evidence.one_run:
-            return OneRun(significance=estimate.significance)(evidence, notion)
-        if evidence.stopped or progressive(evidence.folds):
-            return Betting(significance=estimate.significance)(evidence, notion)
-        return estimate(Evidence(evidence.folds[-1:]), notion)
-
-
 def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] | None:
     """The largest bound on μ of several audits, with one error probability for all of them together.
 
@@ -299,161 +304,36 @@ def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] |
     with probability 1 − significance (Bonferroni, the first step of Holm's), the largest one too.
 
     Args:
-        audits: what was planned and found; the bounds are those of `accuse`, at the shared significance.
+        audits: what was planned and found; the bounds are those of `test_claim`, at the shared significance.
 
     Returns:
         The audit and its bound; None where there are fewer than two.
     """
     if len(audits) < 2:
         return None
-    found = [(result, _shared(plan, result.evidence, len(audits))) for plan, result in audits]
-    return max(found, key=lambda pair: pair[1].lower)
+    shared = [(result, _shared(plan, result.evidence, len(audits))) for plan, result in audits]
+    return max(shared, key=lambda pair: pair[1].lower)
 
 
 def _shared(plan: Plan, evidence: Evidence, audits: int) -> Bound:
     """One audit's finite-sample bound on μ with its share of the error probability."""
     share = plan.estimators[0].significance / audits
-    return accuse(with_significance(plan.accusing, share), evidence, GDP())
-
-
-def with_significance(estimate: Estimator, significance: float) -> Estimator:
-    """The same recipe at another error probability."""
-    return dataclasses.replace(cast(Any, estimate), significance=significance)
-
-
-def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
-    """Implied and direct mu: √(2ρ) through zCDP, and the μ whose GDP curve passes through the claimed (ε, δ).
-
-    Reference lines: only a composition of Gaussian mechanisms is √(2ρ)-GDP.
-    """
-    by_notion = {type(claim.notion): claim for claim in reversed(claims) if not claim.numerical}
-    implied = direct = None
-    if ApproximateDP in by_notion:
-        claim = by_notion[ApproximateDP]
-        assert isinstance(claim.notion, ApproximateDP)
-        endless = math.isinf(claim.parameter)
-        direct = math.inf if endless else privacy.direct_mu(claim.parameter, claim.notion.delta)
-    if GDP in by_notion:
-        implied = by_notion[GDP].parameter
-    elif ZCDP in by_notion:
-        implied = privacy.implied_mu(by_notion[ZCDP].parameter)
-    return implied, direct
-
-
-def target_mu(claim: Claim, implied: float | None) -> float:
-    """The μ that an audit hopes to see: the implied one, else that of the claim's point fpr = fnr."""
-    if implied is not None:
-        return implied
-    miss = 1 - privacy.guess_rate(claim.notion, claim.parameter)
-    return float(privacy.mu_hat(miss, miss))
+    return test_claim(with_significance(plan.accusing, share), evidence, GDP())
 
 
 def foresee(plan: Plan) -> Power:
     """What an audit could find with a perfect attack, before anything is played."""
-    claims = plan.mechanism.claims
     side = plan.protocol.tested // 2
-    return power(plan, target_mu(claims[0], references(claims)[0]), side, side, None)
+    return power_of(plan.mechanism.claims, plan.estimators[0], testing(plan), side, side)
 
 
-def power(plan: Plan, target: float, absent: int, present: int, control: tuple[float, float] | None) -> Power:
-    """What so many test trials could find of a mechanism whose claim amounts to ``target``, in μ.
-
-    Args:
-        control: the attack's efficiency and its lower limit, which goes into the formulas; None for a perfect attack.
-    """
-    sure = control[1] if control else 1.0
-    return Power(
-        expected=plan.estimators[0].expected(GDP(), target, absent, present),
-        efficiency=control,
-        detectable=detectable(plan.accusing, GDP(), target, absent, present, sure),
-        needed=trials_needed(plan.accusing, GDP(), target, efficiency=sure),
-    )
-
-
-def efficiency_of(evidence: Evidence) -> tuple[float, float] | None:
-    """Of the last attack against the exact likelihood ratio on the same trials; None where that is not known."""
-    last = evidence.folds[-1].test
-    if last.log_ratio is None:
+def testing(plan: Plan) -> Estimator | None:
+    """The recipe that will test the claim; None for audits in one run, whose power is not computed."""
+    if game_of(plan.protocol) is not Game:
         return None
-    return efficiency(last, dataclasses.replace(last, values=last.log_ratio))
-
-
-TIGHT, TELLING = 0.8, 0.5
-"""A bound is tight from this share of the expected one on; trials are telling from this share of the claim on."""
-
-
-def judge(bound: Bound, accusing: Bound, claim: Claim, target: float, could: Power) -> Verdict:
-    """Compare with the claim.
-
-    Args:
-        bound: in GDP, the one behind mu_emp.
-        accusing: finite-sample, in the claim's own notion: the only one that may say ``violation``.
-        claim: the mechanism's first.
-        target: the μ that a mechanism at its claim would show to endless trials.
-        could: what these trials and this attack could have found.
-    """
-    expected = could.expected
-    said = accusing.notion.label(accusing.lower)
-    if accusing.lower > claim.parameter:
-        return Verdict(
-            "violation",
-            f"It leaks more than it claims: at least {said} ({accusing.estimator}, {accusing.kind}, error probability"
-            f" {accusing.significance:g}) against {claim}.",
-            accusing,
-        )
-    if math.isinf(claim.parameter):
-        reason = f"It promises {claim}, which nothing exceeds: what is found is at least {said}, and not to be judged."
-        return Verdict("inconclusive", reason, accusing)
-    if expected < TELLING * target:
-        return Verdict(
-            "inconclusive",
-            f"Too few trials to tell: even a perfect attack on a mechanism at its claim (a μ of {target:.3f}) would be"
-            f" expected to show {expected:.3f}.",
-            accusing,
-        )
-    if bound.lower >= TIGHT * expected:
-        return Verdict(
-            "tight",
-            f"No violation, and little room below the claim: mu_emp {bound.lower:.3f} is {bound.lower / expected:.0%} of"
-            f" the {expected:.3f} that a perfect attack would be expected to show with these trials"
-            f"{'; what is above it is the noise of so few trials' if bound.lower > expected else ''}.",
-            accusing,
-        )
-    return Verdict(
-        "loose",
-        f"No violation found: mu_emp {bound.lower:.3f}, where a perfect attack on a mechanism at its claim would be"
-        f" expected to show {expected:.3f}; {_why_loose(could.efficiency)}.",
-        accusing,
-    )
-
-
-def in_words(verdict: Verdict, counts: Counts) -> Verdict:
-    """A violation with, in words, that the point estimate behind it is infinite, where it is.
-
-    The bound stays finite: so many trials prove no more.
-    """
-    if verdict.word != "violation" or not math.isinf(privacy.mu_hat(counts.fpr, counts.fnr)):
-        return verdict
-    total, side, said = counts.fp + counts.tn, "absent", "present"
-    if counts.fp:
-        total, side, said = counts.fn + counts.tp, "present", "absent"
-    reason = (
-        f"{verdict.reason} The leak may be infinite: not one of {total:,} {side} trials was called {said}, as"
-        " where an event happens under one data set only."
-    )
-    return dataclasses.replace(verdict, reason=reason)
-
-
-def _why_loose(control: tuple[float, float] | None) -> str:
-    if control is None:
-        return "the attack's efficiency is unknown, so a weak attack and a mechanism that leaks less look alike"
-    share, sure = control
-    if sure >= TIGHT:
-        return (
-            f"the attack is not what limits it, it shows {share:.0%} (at least {sure:.0%}) of what the exact likelihood"
-            " ratio shows on the same trials: the mechanism leaks less on this pair, or these trials had bad luck"
-        )
-    return f"the attack is weak, it shows {share:.0%} (at least {sure:.0%}) of what the exact likelihood ratio shows"
+    if getattr(plan.protocol, "stops", False):
+        return Betting(significance=plan.accusing.significance)
+    return plan.accusing
 
 
 def describe(plan: Plan) -> str:
@@ -495,9 +375,9 @@ class Clock:
         """In the order in which they began."""
         return tuple(Stage(name, seconds) for name, seconds in self._seconds.items())
 
-    def source(self, make: Callable[[Callable[[int], None]], Source]) -> Source:
+    def source(self, make: Callable[[Callable[[int], None]], Source]) -> Watched:
         """A source whose trials are the stage "trials"."""
-        return _Watched(self, make)
+        return Watched(self, make)
 
     def attacker(self, attacker: Attacker) -> Attacker:
         """An attacker whose fits are the stage "attack" and whose guesses are the stage "scores"."""
@@ -539,14 +419,24 @@ class _Timed:
         return self._clock.timed("scores", attack)
 
 
-class _Watched:
-    """A source whose every request is a stage with a bar."""
+class Watched:
+    """A source whose every request is a stage with a bar. It keeps the first trials that it gave, for hints.
+
+    ``constant`` says whether all rows that it ever gave are one and the same.
+    """
 
     limit: int | None = None
+    seen: Trials
+    constant: bool = True
 
     def __init__(self, clock: Clock, make: Callable[[Callable[[int], None]], Source]) -> None:
         self._clock, self._make = clock, make
 
     def trials(self, first: int, count: int) -> Trials:
+        """See `audit.core.Source`."""
         with self._clock.stage("trials", count) as advance:
-            return self._make(advance).trials(first, count)
+            trials = self._make(advance).trials(first, count)
+        if first == 0:
+            self.seen = trials
+        self.constant = self.constant and bool(np.all(trials.rows == self.seen.rows[:1]))
+        return trials

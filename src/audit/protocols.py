@@ -189,6 +189,8 @@ class Sequential:
         AuditError: parts or slices with fewer than ``least`` trials a side.
     """
 
+    stops: ClassVar[bool] = True
+    """Whether the number of trials depends on what they show."""
     budget: Count = 10_000
     first: Count = 400
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.01

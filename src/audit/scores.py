@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from audit.core import Array, AuditError, Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
-from audit.criteria import ClaimLower
-from audit.estimators.clopper_pearson import ClopperPearson
+from audit.criteria import ByNotion
+from audit.estimators.exact import Exact
 from audit.privacy import GDP, Notion
+from audit.repeats import copied
+
+DEFAULT = Exact
+"""The estimator where none is given: finite-sample, for every notion."""
 
 
 def bound(
@@ -24,13 +28,16 @@ def bound(
     threshold: float | None = None,
     share: float = 0.5,
     seed: int = 0,
+    repeats: bool = False,
 ) -> Bound:
     """How much the mechanism behind some scores leaks at least.
 
-    The scores may be those of any attack that saw none of the runs that they belong to; each must come from a run of its
-    own. A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side
-    chooses it, by the criterion ``claim_lower``, and the bound is read off the others alone: that is what the choice
-    costs.
+    The scores may be those of any attack that saw none of the runs that they belong to. Each must come from a run of its
+    own: **independence is assumed**, and nothing but copies (`audit.repeats`) is looked for. Their order is of no account:
+    each side is shuffled before a bound that reads one score after another sees it.
+
+    A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side chooses it, by
+    the criterion ``by_notion``, and the bound is read off the others alone: that is what the choice costs.
 
     Args:
         in_scores: (n,) of runs with the record, high where the attack believes in it; infinities allowed.
@@ -40,14 +47,15 @@ def bound(
         significance: error probability, in (0, ½); the estimator's own where nothing is said.
         threshold: from which on a score means "present"; chosen before the scores were seen.
         share: of each side that chooses the threshold where none is given, in (0, 1).
-        seed: of the draw of that share.
+        seed: of the shuffle of each side, and of the draw of that share.
+        repeats: accept scores that look like copies of each other.
 
     Returns:
         The bound, with the sort of promise that the estimator makes.
 
     Raises:
-        AuditError: scores that are empty or NaN, a share that leaves a side empty, an estimator that cannot read such
-            evidence.
+        AuditError: scores that are empty, NaN or copies, a share that leaves a side empty, an estimator that cannot read
+            such evidence.
 
     >>> from audit.privacy import PureDP
     >>> rng = np.random.default_rng(0)
@@ -59,13 +67,16 @@ def bound(
     0.77
     """
     sides = [_side("out_scores", out_scores), _side("in_scores", in_scores)]
-    notion, recipe = notion or GDP(), estimator or ClopperPearson()
+    notion, recipe = notion or GDP(), estimator or DEFAULT()
     if significance is not None:
         if not 0 < significance < 0.5:
             raise AuditError(f"significance={significance}: must be above 0 and below 0.5")
         recipe = cast(Estimator, dataclasses.replace(cast(Any, recipe), significance=significance))
     scores = _scores(sides)
-    fold = _split(scores, notion, share, seed) if threshold is None else _whole(scores, threshold)
+    if not repeats and (found := copied(scores.values, scores.bits, "scores")):
+        raise AuditError(f"{found}, which those of independent runs are not; keep one of each, or say repeats=True")
+    shuffled = _shuffled(scores, seed)
+    fold = _split(shuffled, notion, share) if threshold is None else _whole(shuffled, threshold)
     try:
         return recipe(Evidence((fold,)), notion)
     except Refused as reason:
@@ -92,6 +103,13 @@ def _scores(sides: list[Array]) -> Scores:
     return Scores(np.concatenate(sides), index >= len(sides[0]), index, index)
 
 
+def _shuffled(scores: Scores, seed: int) -> Scores:
+    """Each side in an order that does not depend on the scores: a bet on sorted ones would know what comes next."""
+    rng = np.random.default_rng(seed)
+    where = np.concatenate([rng.permutation(np.flatnonzero(scores.bits == bit)) for bit in (False, True)])
+    return _at(scores, where)
+
+
 def _at(scores: Scores, where: Array) -> Scores:
     return Scores(scores.values[where], scores.bits[where], scores.index[where], scores.run[where])
 
@@ -103,12 +121,11 @@ def _whole(scores: Scores, threshold: float) -> Fold:
     return Fold(np.array([], int), None, float(threshold), scores)
 
 
-def _split(scores: Scores, notion: Notion, share: float, seed: int) -> Fold:
-    """A random share of each side chooses the threshold, the others test it."""
-    rng = np.random.default_rng(seed)
+def _split(scores: Scores, notion: Notion, share: float) -> Fold:
+    """The first ``share`` of each shuffled side chooses the threshold, the others test it."""
     chosen = np.zeros(len(scores), dtype=bool)
     for bit in (False, True):
-        side = rng.permutation(np.flatnonzero(scores.bits == bit))
+        side = np.flatnonzero(scores.bits == bit)
         count = round(share * len(side))
         if not 0 < count < len(side):
             raise AuditError(
@@ -117,5 +134,5 @@ def _split(scores: Scores, notion: Notion, share: float, seed: int) -> Fold:
             )
         chosen[side[:count]] = True
     selection = _at(scores, chosen)
-    threshold = ClaimLower()(selection, Claim(notion, 0.0))
+    threshold = ByNotion()(selection, Claim(notion, 0.0))
     return Fold(np.array([], int), selection, threshold, _at(scores, ~chosen))

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from estimators.evidence import evidence, scores
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
 from audit.core import Counts, Evidence, Fold, Refused
@@ -17,7 +18,6 @@ from audit.estimators.exact import Exact
 from audit.estimators.folds import Weighted
 from audit.estimators.power import detectable, midpoint, power, trials_needed
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
-from tests.estimators.evidence import evidence, scores
 
 NOTIONS = (GDP(), ApproximateDP(0.01), PureDP(), ZCDP())
 SMALL = [((7, 7), 0.1), ((12, 12), 0.01), ((8, 20), 0.1), ((8, 20), 0.05)]
@@ -120,7 +120,7 @@ def test_extreme_counts_have_a_finite_bound(notion):
         for fp, fn in ((0, 0), (absent, 0), (0, present), (absent, present), (0, present // 2)):
             found = estimate.lower(table(fp, fn, absent, present), notion)
             assert 0 <= found < math.inf
-            assert fp < absent and fn < present or found == 0
+            assert (fp < absent and fn < present) or found == 0
     assert estimate.lower(Counts(0, 0, 0, 10), notion) == estimate.lower(Counts(0, 10, 0, 0), notion) == 0
     assert len(estimate.region(notion, 50.0, 100, 100).largest_fn) == 0
     assert len(estimate.region(notion, math.inf, 100, 100).largest_fn) == 0
@@ -176,14 +176,13 @@ def test_trials_needed():
 def adversary(total, test, notion, parameter):
     """The best game against a weighted sum, by plain sums over every count and 4,001 points of the curve."""
     fpr, fnr = curve(notion, parameter, 4001)
-    value = {budget: 1.0 for budget in range(total + 1)}
+    value = np.ones(total + 1)
     for absent, present in reversed(test.folds):
         law = np.einsum("ai,aj->aij", binomial(absent, fpr), binomial(present, fnr))
         errors = test.absent * np.arange(absent + 1)[:, None] + test.present * np.arange(present + 1)
-        value = {
-            budget: max(0.0, float(np.max(np.einsum("aij,ij->a", law, [[value.get(budget - e, 0.0) for e in row] for row in errors]))))
-            for budget in range(total + 1)
-        }  # fmt: skip
+        left = np.arange(total + 1)[:, None, None] - errors
+        after = np.where(left >= 0, value[np.maximum(left, 0)], 0.0)
+        value = np.einsum("aij,uij->au", law, after).max(axis=0)
     return value[total]
 
 

@@ -113,3 +113,16 @@ def test_the_order_is_the_seeds():
 def test_more_than_there_are_is_refused_politely():
     with pytest.raises(AuditError, match=r"^trials=10000 asks for more than the 2,000 stored; give trials=2000$"):
         Stored(recorded(1000, 1000), 0).trials(0, 10_000)
+
+
+def test_rows_that_are_copies_are_refused_unless_they_are_allowed(table, tmp_path):
+    path = tmp_path / "twice.csv"
+    pd.concat([table, table]).to_csv(path, index=False)
+    with pytest.raises(
+        AuditError, match=r"300 of 600 rows of .*twice\.csv are exact repeats .*mechanism\.repeats=true"
+    ):
+        File(path=str(path), claim=GaussianDP(mu=1))
+    assert len(File(path=str(path), claim=GaussianDP(mu=1), repeats=True).recorded()) == 600
+    # A column that was rounded repeats itself, and a bit all the more.
+    table.assign(score=table["score"].round(1), other=1).to_csv(path, index=False)
+    assert len(File(path=str(path), claim=GaussianDP(mu=1)).recorded()) == 300

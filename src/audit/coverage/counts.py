@@ -142,7 +142,7 @@ def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -
 
 
 def exact_row(drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int) -> Row:
-    """Of `Exact`: by its region where all audits have one truth; else of the first 4·``solved`` audits only, bound by bound.
+    """Of `Exact`: by its region where all audits have one truth, else bound by bound of 4·``solved`` audits only.
 
     The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of them.
     """

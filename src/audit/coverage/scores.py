@@ -14,13 +14,14 @@ from audit.core import Estimator, Evidence, Fold, Kind, Refused
 from audit.coverage.counts import Size
 from audit.coverage.laws import Law, Shift, curve_truth, draw_scores
 from audit.coverage.rows import ACCUSING, AT_ONE_THRESHOLD, ROUNDING, Row, with_efficiency
-from audit.estimators import betting, curve, curve_betting
+from audit.estimators import betting, curve, curve_betting, hedging, whole_score
 from audit.estimators.betting import Betting
 from audit.estimators.curve import Curve, calibrated
 from audit.estimators.curve_betting import CurveBetting
 from audit.estimators.dkw import DKW
 from audit.estimators.exact import Exact
-from audit.privacy import GDP, Notion
+from audit.estimators.whole_score import WholeScore
+from audit.privacy import GDP, ApproximateDP, Notion, PureDP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,12 @@ class Scored:
             (estimate, notion)
             for notion in (GDP(), *self.notions)
             for estimate in (DKW(), Betting(), Betting(ACCUSING))
+        ]
+        pairs += [
+            (estimate, notion)
+            for notion in self.notions
+            if isinstance(notion, ApproximateDP | PureDP)
+            for estimate in (WholeScore(), WholeScore(ACCUSING))
         ]
         tallies = []
         for estimate, notion in pairs:
@@ -147,7 +154,7 @@ def curve_betting_stands(estimate: CurveBetting, evidence: Evidence, notion: Not
     rounds = sum(min(map(len, sample)) for sample in samples)
     if not rounds:
         return True
-    for grid in curve_betting.candidates(estimate.sure(evidence), math.sqrt(2 / rounds)):
+    for grid in hedging.candidates(estimate.sure(evidence), math.sqrt(2 / rounds)):
         above = grid[grid > truth + ROUNDING]
         if len(above):
             return not curve_betting.refuted(samples, above[:1], estimate.significance)[0]
@@ -169,9 +176,21 @@ def exact_stands(estimate: Exact, evidence: Evidence, notion: Notion, truth: flo
     return not estimate.rejects(evidence, notion, truth + ROUNDING)
 
 
+def whole_score_stands(estimate: WholeScore, evidence: Evidence, notion: Notion, truth: float) -> bool:
+    """Whether the first ε of the grid above the truth is not refuted."""
+    samples = whole_score.readable(evidence)
+    above = (grid[grid > truth + ROUNDING][:1] for grid in whole_score.grids(samples, notion))
+    first = next((eps for eps in above if len(eps)), None)
+    if first is None:
+        return True
+    delta, played = whole_score.delta_of(notion), whole_score.stages(samples)
+    return not whole_score.refuted(played, first, delta, estimate.significance)[0]
+
+
 STANDS: dict[type, Callable[..., bool]] = {
     Exact: exact_stands,
     Curve: curve_stands,
     CurveBetting: curve_betting_stands,
     Betting: betting_stands,
+    WholeScore: whole_score_stands,
 }

@@ -26,7 +26,8 @@ class Betting:
     A parameter says that no attack comes below its curve; so the payoff X − κY − c of a pair, X whether the present
     trial was called present, Y whether the absent one was, is no favourable game for a tangent's slope κ and intercept.
     Money that is put on it is a supermartingale, which ever reaches 1/significance with probability ≤ significance:
-    one may look after each pair, and stop whenever one likes.
+    one may look after each pair, and stop whenever one likes. Trials must come in an order that knows nothing of their
+    scores, as played ones do; `audit.bound` and `audit.game.Stored` shuffle those that come from elsewhere.
 
     Args:
         significance: error probability, over the whole course.
@@ -49,6 +50,15 @@ class Betting:
         """
         lower = self._lower(stream(evidence.folds), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
+
+    def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
+        """Whether the wealth against this one parameter ever reaches 1/significance.
+
+        Raises:
+            Refused: as the bound.
+        """
+        logs = log_wealth(stream(evidence.folds), notion, np.array([claim]), LOOKS)
+        return bool(np.max(logs, initial=0.0) >= -math.log(self.significance))
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on expected counts at FPR = FNR, in a random order; half as many pairs chose the stake.

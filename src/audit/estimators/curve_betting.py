@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from audit.core import Array, Bound, Evidence, Refused
+from audit.estimators import hedging
 from audit.estimators.curve import Sample, calibrated, calibration, curve_bound, progressive, staircase, tangents
+from audit.estimators.hedging import candidates, last_refuted
 from audit.privacy import GDP, STRICT, Notion
 
 
@@ -83,54 +85,17 @@ def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 
     """
     usable = [sample for sample in samples if min(map(len, sample))]
     rounds = sum(min(map(len, sample)) for sample in usable)
-    last = 0.0
-    for grid in candidates(sure, math.sqrt(2 / rounds)) if rounds else ():
-        stands = np.flatnonzero(~refuted(usable, grid, significance))
-        if len(stands):
-            return float(grid[stands[0] - 1]) if stands[0] else last
-        last = float(grid[-1])
-    return last
+    grids = candidates(sure, math.sqrt(2 / rounds)) if rounds else ()
+    return last_refuted(lambda mu: refuted(usable, mu, significance), grids)
 
 
-def candidates(sure: float, spread: float) -> Iterator[Array]:
-    """Ascending μ from 0 on in chunks: steps of ``spread`` up to ``sure``, and of a twelfth of it beyond."""
-    coarse = np.arange(0, sure, spread)
-    yield from (coarse[first : first + CHUNK] for first in range(0, len(coarse), CHUNK))
-    start, step = len(coarse) * spread, spread / 12 * max(1.0, sure)
-    while start < LARGEST:
-        yield start + step * np.arange(CHUNK)
-        start += step * CHUNK
-
-
-CHUNK, LARGEST = 32, 30.0
 REACH, COUNT = 1.5, 61
 """Thresholds closer to the middle than those of `Curve`: what a bet may lose at once limits the stake."""
-SLACK = 1.1
-"""The gambler aims so much higher than he must, since his last steps are of a finite size."""
-ROUNDS_BEFORE = 25
-"""How many rounds of ideal scores the running variance begins with."""
 
 
 def refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
-    """(m,) whether the gambler's wealth against each μ reaches 1/significance.
-
-    His stake hedges the option that pays 1/significance if all gains, were they normal, add up to more than their
-    quantile: φ(Φ⁻¹(u))/u/√(variance that is left), with u = significance·wealth. So the error probability is used up
-    when the trials are, where a bet that may go on for ever has to save some.
-    """
-    gains, variance, worst = _gains(samples, mu)
-    rounds = gains.shape[1]
-    wealth, seen = np.ones(len(mu)), ROUNDS_BEFORE * variance
-    for first, last in _blocks(rounds):
-        done = significance * wealth >= 1
-        goal = ndtri(np.clip(significance * wealth / SLACK, 1e-200, 0.999))
-        left = seen / (ROUNDS_BEFORE + first) * (rounds - first)
-        stake = np.exp(-(goal**2) / 2 - log_ndtr(goal)) / np.sqrt(2 * math.pi * left)
-        stake = np.where(done, 0.0, np.minimum(stake, 0.95 / worst))  # never all that there is
-        block = gains[:, first:last]
-        wealth = wealth * np.prod(1 + stake[:, None] * block, axis=1)
-        seen = seen + np.sum(block**2, axis=1)
-    return significance * wealth >= 1
+    """(m,) whether the wealth that is staked against each μ reaches 1/significance: `audit.estimators.hedging`."""
+    return hedging.refuted(*_gains(samples, mu), significance)
 
 
 def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
@@ -145,22 +110,10 @@ def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
     return np.concatenate(gains, axis=1) - largest[:, None], f_variance + g_variance, np.sum(g, axis=1) + largest
 
 
-def _blocks(rounds: int) -> Iterator[tuple[int, int]]:
-    """Rounds that share a stake: a fortieth of those that are left."""
-    first = 0
-    while first < rounds:
-        last = first + max(1, (rounds - first) // 40)
-        yield first, last
-        first = last
-
-
 def _grouped(values: Array, thresholds: Array, weights: Array, groups: int) -> Array:
     """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values where there are more than groups."""
     first, step = thresholds[:, :1], thresholds[:, 1:2] - thresholds[:, :1]
     passed = np.clip((values - first) / step + 1, 0, thresholds.shape[1]).astype(np.intp)
     height = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
     each = np.take_along_axis(height, passed, axis=1)
-    if groups == len(values):
-        return each
-    starts = np.arange(groups) * len(values) // groups
-    return np.add.reduceat(each, starts, axis=1) / np.diff(np.append(starts, len(values)))
+    return hedging.averaged(each, groups)

@@ -143,6 +143,7 @@ def guesses(evidence: Evidence) -> Array:
     """(m,) whether each canary's guess is right: "present" from the threshold on, the farthest from it first.
 
     The order and the guesses are functions of the scores, which are what came out; only the rightness knows the bits.
+    Equally sure guesses stay in the order of the canaries, of which the coins know nothing.
 
     Raises:
         Refused: when the evidence is not one run.

@@ -14,6 +14,7 @@ from audit.core import Array, AuditError, Claim, Trials
 from audit.mechanisms.callable import Anything
 from audit.mechanisms.promises import Promise
 from audit.privacy import STRICT
+from audit.repeats import copied
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -25,20 +26,28 @@ class File:
         claim: what that mechanism promises.
         bits: name of the column that says whether the record was there: 0 or 1, or false or true.
         columns: names of the columns that an attack may see; None: all others.
+        repeats: accept rows that look like copies of each other (`audit.repeats`).
 
     Raises:
-        AuditError: a file that cannot be read, a column that is not there or holds no finite numbers, bits that are none.
+        AuditError: a file that cannot be read, a column that is not there or holds no finite numbers, bits that are none,
+            rows that are copies.
     """
 
     path: str
     claim: InstanceOf[Promise]
     bits: str = "present"
     columns: tuple[str, ...] | None = None
+    repeats: bool = False
 
     block = 2
 
     def __post_init__(self) -> None:
-        self.recorded()
+        trials = self.recorded()
+        if not self.repeats and (found := copied(trials.rows, trials.bits, f"rows of {self.path}")):
+            raise AuditError(
+                f"mechanism.path: {found}, which those of independent runs are not; keep one of each, or say"
+                " mechanism.repeats=true"
+            )
 
     @property
     def claims(self) -> tuple[Claim, ...]:

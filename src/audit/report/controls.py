@@ -47,7 +47,9 @@ def gone_wrong(results: Sequence[Result]) -> tuple[list[str], list[str]]:
     accused: list[str] = []
     for result, row in zip(results, control_rows(results), strict=True):
         expected = control_of(result).get("expected") == "violation"
-        if (result.verdict.word == "violation") != expected:
+        # Of a bug the trials have to show the violation; of a correct mechanism a computed one is wrong too.
+        violated = result.verdict.word == "violation" if expected else result.verdict.violated
+        if violated != expected:
             (missed if expected else accused).append(row[0])
     return missed, accused
 

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from audit.core import Bound, Result
+from audit.core import Bound, Efficiency, Power, Result
 from audit.privacy import (
     GDP,
     ZCDP,
@@ -27,20 +27,38 @@ from audit.report.sentences import bound_rows, claim_words, number, percent, per
 
 def facts(result: Result) -> list[tuple[str, str]]:
     """What was audited and what was measured, in words."""
-    counts = result.evidence.counts
+    counts, of = result.evidence.counts, tested(result)
     return [
         ("audited", result.challenge),
         ("claims", ", ".join(claim_words(result))),
-        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent trials called present)"),
-        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present trials called absent)"),
-        ("mu_hat", number(result.mu_hat)),
-        ("implied mu", number(result.mu_implied)),
-        ("direct mu", number(result.mu_direct)),
+        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called present)"),
+        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called absent)"),
+        *_mu_facts(result),
         *_exact_facts(result),
-        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many trials)"),
-        ("efficiency", _efficiency_words(result)),
-        ("power", _power_words(result)),
+        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many {of})"),
+        ("attack efficiency", _efficiency_words(result)),
+        *([] if result.evidence.one_run else [("power", power_words(result.power, result.efficiency))]),
         *_control_facts(result),
+    ]
+
+
+def tested(result: Result) -> str:
+    """What is guessed about: trials, or the canaries of one run."""
+    return "canaries" if result.evidence.one_run else "trials"
+
+
+def _mu_facts(result: Result) -> list[tuple[str, str]]:
+    """The point estimate and the reference lines; canaries of one run are no pair, and have no direct mu."""
+    hat, implied = number(result.mu_hat), ("implied mu", number(result.mu_implied))
+    if result.evidence.one_run:
+        told = f"{hat}  (of all guesses together: the canaries share one run, so its error is not known)"
+        return [("mu_hat", told), *([] if result.mu_implied is None else [implied])]
+    shown = result.bounds[0]
+    return [
+        ("mu_hat", f"{hat} ± {number(result.errors[0])}  (estimate and standard error)"),
+        ("mu_emp", f"{number(shown.lower)} ± {number(result.errors[1])}  ({bound_words(shown)})"),
+        implied,
+        ("direct mu", number(result.mu_direct)),
     ]
 
 
@@ -51,7 +69,7 @@ def _exact_facts(result: Result) -> list[tuple[str, str]]:
     claimed = result.claims[0].notion
     most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
     told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
-    return [("exact", f"{told}  (what endless trials could show on this pair at most)")]
+    return [("exact", f"{told}  (true of this pair: no attack shows more)")]
 
 
 def _control_facts(result: Result) -> list[tuple[str, str]]:
@@ -64,18 +82,36 @@ def _control_facts(result: Result) -> list[tuple[str, str]]:
 
 
 def _efficiency_words(result: Result) -> str:
-    if result.power.efficiency is None:
-        return "unknown  (no positive control)"
-    share, sure = result.power.efficiency
-    return f"{percent(share)}  (at least {percent(sure)}; of what the exact likelihood ratio shows on the same trials)"
+    """Of the ranking, and of the threshold that was chosen, each with its lower 5 % limit."""
+    efficiency = result.efficiency
+    if efficiency is None:
+        return "unknown  (no exact likelihood ratio to compare with)"
+    ranking = f"ranking {percent_of(efficiency.ranking)} (at least {percent_of(efficiency.ranking_low)})"
+    threshold = f"threshold {percent_of(efficiency.threshold)} (at least {percent_of(efficiency.threshold_low)})"
+    return f"{ranking}, {threshold} of the optimal test"
 
 
-def _power_words(result: Result) -> str:
-    """What would have been found, and what it takes; with the attack's own efficiency where it is known."""
-    could = result.power
-    who = "a perfect attack" if could.efficiency is None else "this attack"
-    needed = "no number of trials" if math.isinf(could.needed) else f"{could.needed:,.0f} test trials a side"
-    return f"{who} finds a μ of {number(could.detectable)} 4 times in 5; 1.25 × the claim takes {needed}"
+def power_words(power: Power, efficiency: Efficiency | None) -> str:
+    """What would be detected, and what it takes."""
+    if power.detectable is None or power.needed is None:
+        return "not computed for this kind of audit; audit plan says what a perfect attack would detect"
+    attack = "a perfect attack" if efficiency is None else "this attack"
+    if math.isinf(power.detectable):
+        return f"none: with these trials {attack} detects no violation, however large"
+    symbol = power.notion.symbol
+    least = f"80 % chance that {attack} detects {symbol} ≥ {power.detectable:.4g}"
+    if math.isinf(power.needed):
+        return f"{least}; it is too weak to detect 1.25 × the claim"
+    return f"{least}; 1.25 × the claim needs {power.needed:,.0f} test trials a side"
+
+
+def bound_words(bound: Bound) -> str:
+    """A bound's recipe and confidence.
+
+    >>> bound_words(Bound("joint_bayes", GDP(), 0.3, 0.1, "Bayesian"))
+    'lower bound, 90 %, joint_bayes, and its standard error'
+    """
+    return f"lower bound, {percent(1 - bound.significance)}, {bound.estimator}, and its standard error"
 
 
 def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -130,7 +166,10 @@ def slack(result: Result) -> list[tuple[str, str]]:
         return []
     lost = number(result.mu_implied - result.power.expected)
     return [
-        ("slack", f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these trials)")
+        (
+            "slack",
+            f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these {tested(result)})",
+        )
     ]
 
 

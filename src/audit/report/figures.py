@@ -59,10 +59,20 @@ def tradeoff_figure(result: Result) -> Figure:
         alpha, beta = tradeoff(fold.test)
         ax.plot(alpha, beta, color=INK["measured"], lw=2)
     sure = f", in a {percent(1 - result.bounds[0].significance)} band" if around is not None else ""
-    told.append((f"measured on test trials{sure}", "measured", alpha, beta))
+    told.append((f"{measured_on(result)}{sure}", "measured", alpha, beta))
     _fan_of_labels(ax, told)
     _operating_point(ax, result, 0.96 - 0.06 * len(told))
     return figure
+
+
+def measured_on(result: Result) -> str:
+    """What the measured curve was measured on."""
+    return "measured on the canaries of one run" if result.evidence.one_run else "measured on test trials"
+
+
+def threshold_words(result: Result) -> str:
+    """How the marked threshold came about."""
+    return "middle of the scores" if result.evidence.one_run else "chosen threshold"
 
 
 def _forbidden(ax: Axes, result: Result) -> None:
@@ -90,7 +100,7 @@ def _operating_point(ax: Axes, result: Result, y: float) -> None:
     counts, significance = result.evidence.counts, result.bounds[0].significance
     if math.isnan(counts.fpr) or math.isnan(counts.fnr):
         return
-    label = "chosen threshold"
+    label = threshold_words(result)
     if result.evidence.independent:
         left, right = _interval(counts.fp, counts.tn, significance)
         low, high = _interval(counts.fn, counts.tp, significance)

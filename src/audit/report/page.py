@@ -16,7 +16,7 @@ from audit.core import Array, Bound, Result
 from audit.criteria import sweep
 from audit.report.curves import band, frontiers, tradeoff
 from audit.report.facts import facts, meaning, measured_rows, measured_words, slack
-from audit.report.figures import chooses_by_mu
+from audit.report.figures import chooses_by_mu, measured_on, threshold_words
 from audit.report.sentences import distinct, number, percent, remarks
 from audit.report.style import COLOURS, PALETTE, Points, svg
 from audit.report.tables import sweep_rows
@@ -42,6 +42,7 @@ def page(result: Result, figures: Mapping[str, Figure]) -> str:
         result=result,
         facts=[*facts(result), *slack(result)],
         means=meaning(result),
+        tested="the canaries of this run" if result.evidence.one_run else "the test trials",
         bounds=measured_rows(result),
         remarks=[remark for remark in remarks(result) if "): measured: " not in remark],
         rates=measured_words(result),
@@ -182,11 +183,21 @@ def _tradeoff_alt(result: Result) -> str:
     counts = result.evidence.counts
     told = "; ".join(frontier.label for frontier in frontiers(result))
     around = "" if band(result) is None else " in a band that holds the attack's true curve everywhere at once"
+    box = (
+        "; the box is where Clopper and Pearson place the true rates, and their bound is read from its upper right corner"
+        if result.evidence.independent
+        else ""
+    )
+    shared = (
+        " If the claim holds, each canary's own rates are not below its curve, and so are not their means. The canaries"
+        " share the noise of one run, so no box and no band is drawn: the bounds above count right guesses instead."
+        if result.evidence.one_run
+        else ""
+    )
     return (
-        f"The tradeoff between the two error rates, measured on the test trials{around}, over random guessing and the"
-        f" curves below which no attack can come on a mechanism that is as private as they say ({told}). At the chosen"
-        f" threshold fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}; the box is where Clopper and Pearson"
-        f" place the true rates, and their bound is read from its upper right corner."
+        f"The tradeoff between the two error rates, {measured_on(result)}{around}, over random guessing and the"
+        f" curves below which no attack can come on a mechanism that is as private as they say ({told}). At the"
+        f" {threshold_words(result)} fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}{box}.{shared}"
     )
 
 

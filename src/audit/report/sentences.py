@@ -84,6 +84,17 @@ def why_collapsed(result: Result) -> str | None:
     )
 
 
+def next_words(result: Result) -> str:
+    """What to do next, with the command for it and what it costs; "" where nothing is left to do."""
+    step = result.next_step
+    if step is None:
+        return ""
+    lines = [f"next  {step.why}"]
+    if step.command:
+        lines += [f"      {step.command}", f"      ({step.cost})"]
+    return "\n".join(lines)
+
+
 def remarks(result: Result) -> list[str]:
     """Every sentence that must stand beside the numbers, once each."""
     told = (("mu_emp", result.bounds[0]), ("accusing", result.verdict.accusing))

@@ -28,7 +28,15 @@ PALETTE = {  # Okabe and Ito's colours, which colour-blind people tell apart: li
 }
 Points = tuple[list[str], list[list[str]]]  # header and rows of the table behind a figure
 INK = {role: light for role, (light, _) in PALETTE.items()}
-COLOURS = {"violation": "bold red", "tight": "bold green", "loose": "bold yellow", "inconclusive": "bold magenta"}
+COLOURS = {
+    "failed": "bold red",
+    "violation": "bold red",
+    "violation (computed)": "bold red",
+    "suspicious": "bold yellow",
+    "loose": "bold yellow",
+    "tight": "bold green",
+    "inconclusive": "bold magenta",
+}
 FRAME = 6.4  # inches of a figure's width: 461 units, so that 10 units of text are 14 px at 640 px and 8 px on a phone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from audit.core import Power, Result
 from audit.privacy import GDP
 from audit.report.controls import CONTROLS, are_controls, control_rows, controls_table
 from audit.report.facts import facts
-from audit.report.sentences import bound_rows, distinct, number, remarks, tightness
+from audit.report.sentences import bound_rows, distinct, next_words, number, remarks, tightness
 from audit.report.style import COLOURS
 
 if TYPE_CHECKING:
@@ -53,9 +54,10 @@ def table(result: Result) -> RenderableType:
     spent = " · ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in result.stages)
     total = sum(stage.seconds for stage in result.stages)
     notes = [Text(f"note  {note}", style="yellow") for note in remarks(result)]
+    step = [] if result.next_step is None else [Text(next_words(result), style="cyan")]
     seconds = Text(f"{total:.1f} s: {spent}", style="dim")
     title = Text(result.name, style="bold")
-    return Group(title, _facts_table(result), _bounds_table(result), verdict, *notes, seconds)
+    return Group(title, _facts_table(result), _bounds_table(result), verdict, *step, *notes, seconds)
 
 
 def _facts_table(result: Result) -> RichTable:
@@ -72,12 +74,20 @@ def _facts_table(result: Result) -> RichTable:
 
 def plan_table(plans: Sequence[tuple[str, Power, str]]) -> RenderableType:
     """What each of several audits could find, and what it would take, one row an audit."""
-    header = ("audit", "expected mu_emp", "finds 4 times in 5", "1.25 × claim takes", "it takes")
+    header = ("audit", "expected mu_emp", "detects (80 % power)", "1.25 × claim needs", "it takes")
     shown = plain_table(header, numbers=header[1:], title="With a perfect attack, before anything is played")
-    for name, could, takes in plans:
-        needed = f"{could.needed:,.0f} tests a side"
-        shown.add_row(name, number(could.expected), f"μ of {number(could.detectable)}", needed, takes)
+    for name, power, takes in plans:
+        shown.add_row(name, number(power.expected), *_power_cells(power), takes)
     return shown
+
+
+def _power_cells(power: Power) -> tuple[str, str]:
+    """What is detected and what 1.25 times the claim needs, as short as a cell."""
+    if power.detectable is None or power.needed is None:
+        return "not computed", "–"
+    least = "nothing" if math.isinf(power.detectable) else power.notion.label(power.detectable)
+    needed = "no such number" if math.isinf(power.needed) else f"{power.needed:,.0f} tests a side"
+    return least, needed
 
 
 def _bounds_table(result: Result) -> RichTable:

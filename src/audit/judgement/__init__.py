@@ -1,0 +1,1 @@
+"""Which word an audit ends with, on what evidence, and with which error rate."""
