@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Bound, Counts, Evidence, Refused
-from audit.estimators.folds import lower_of_folds
+from audit.estimators.folds import lower_of_folds, rejected_by_folds
 from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
@@ -51,11 +51,21 @@ class Exact:
         """
         if len(evidence.folds) > 1:
             lower = lower_of_folds(evidence, notion, self.significance)
-        elif evidence.independent:
-            lower = self.lower(evidence.counts, notion)
         else:
-            raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+            lower = self.lower(_counts(evidence), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
+
+    def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
+        """Whether the bound exceeds a claim: by its test, which is quicker where many audits test the same claim.
+
+        Raises:
+            Refused: as the bound.
+        """
+        if len(evidence.folds) > 1:
+            return rejected_by_folds(evidence, notion, claim, self.significance)
+        counts = _counts(evidence)
+        region = self.region(notion, claim, counts.fp + counts.tn, counts.fn + counts.tp)
+        return region.contains(counts.fp, counts.fn)
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are rounded up.
@@ -77,6 +87,12 @@ class Exact:
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """See `audit.estimators.power.expected_bound`."""
         return expected_bound(self.lower, notion, parameter, n_absent, n_present)
+
+
+def _counts(evidence: Evidence) -> Counts:
+    if not evidence.independent:
+        raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+    return evidence.counts
 
 
 # --- bound and region -----------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ class Weighted:
         """The statistic."""
         return sum(self.absent * table.fp + self.present * table.fn for table in counts)
 
+    @functools.lru_cache(maxsize=4096)  # noqa: B019  tests are few and small
     def p_value(self, total: int, notion: Notion, parameter: float) -> float:
         """The largest P(statistic ≤ total) that any choice of points on the parameter's curve, fold by fold, reaches.
 
@@ -183,3 +184,13 @@ def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> f
     errors = sum(table.fp for table in counts), sum(table.fn for table in counts)
     start = likelihood_bound(*errors, absent, present, notion, kappa(significance))
     return last_below(p_value, start, significance) if start > 0 else 0.0
+
+
+def rejected_by_folds(evidence: Evidence, notion: Notion, claim: float, significance: float) -> bool:
+    """Whether the p-value of a claim is ≤ ``significance``.
+
+    Raises:
+        Refused: see `weighted`.
+    """
+    test, counts = weighted(evidence, notion, significance)
+    return all(map(all, test.folds)) and test.p_value(test.total(counts), notion, claim) <= significance
