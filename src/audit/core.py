@@ -903,14 +903,13 @@ class Strength:
     Args:
         estimate: plug-in from both error rates, ≥ 0; ∞ where one kind of error never happened.
         standard_error: of the estimate, asymptotic.
-        upper: 95 % upper limit, Bayesian.
-        resolves: whether these trials would tell an attack at half of the claim from one at 80 % of it.
+        lower, upper: 95 % limits, one-sided: the lower one finite-sample, the upper one Bayesian.
     """
 
     estimate: float
     standard_error: float
+    lower: float
     upper: float
-    resolves: bool
 
 
 @dataclasses.dataclass(frozen=True)

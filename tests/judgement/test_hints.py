@@ -10,7 +10,7 @@ from audit.privacy import GDP, ApproximateDP, PureDP
 from audit.spending import fresh_seed, share_of_error
 
 NOTHING = Diagnosis(None, None, None, fractions=False)
-BELOW = Strength(estimate=0.4, standard_error=0.05, upper=0.5, resolves=True)
+BELOW = Strength(estimate=0.4, standard_error=0.05, lower=0.3, upper=0.5)
 
 
 def situation(word="loose", strength=BELOW, claim=None, **changed_parts):
@@ -30,6 +30,7 @@ def situation(word="loose", strength=BELOW, claim=None, **changed_parts):
         "look": 1,
         "command": "python -m audit mechanism=callable",
         "own": True,
+        "keeps": False,
     }
     return Situation(**(usual | changed_parts))
 
@@ -65,11 +66,12 @@ def test_what_only_trees_see_is_said_to_attackers_that_are_none():
 
 
 def test_an_estimate_above_the_claim_is_sent_to_as_many_trials_as_tell():
-    above = Strength(estimate=1.3, standard_error=0.1, upper=1.5, resolves=True)
+    above = Strength(estimate=1.3, standard_error=0.1, lower=1.1, upper=1.5)
     for word in ("suspicious", "tight", "inconclusive"):
         step = next_step(situation(word, above))
         assert dict(step.changes)["look"] == "2" and int(dict(step.changes)["trials"]) >= 20_000
         assert "∞" not in step.why and "inf" not in step.why
+        assert next_step(situation(word, above, keeps=True)) is None or word == "inconclusive", "then it is chance"
 
 
 def test_a_delta_that_counts_cannot_show_is_said_so():

@@ -9,7 +9,7 @@ from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
 
 CLAIM = Claim(GDP(), 1.0)
 COUNTS = Counts(fp=300, tn=700, fn=320, tp=680)
-REACHES = Strength(estimate=0.98, standard_error=0.06, upper=1.08, resolves=True)
+REACHES = Strength(estimate=0.98, standard_error=0.06, lower=0.87, upper=1.08)
 
 
 def bound(lower, notion=None):
@@ -23,11 +23,11 @@ def findings(**changed):
 
 def test_the_words_have_an_order_of_precedence():
     """Each line adds what outranks all that stood before."""
-    found = {"strength": Strength(0.9, 0.3, 1.4, resolves=False)}
+    found = {"strength": Strength(0.9, 0.3, 0.4, 1.4)}
     assert judge(findings(**found)).word == "inconclusive"
     found["strength"] = REACHES
     assert judge(findings(**found)).word == "tight"
-    found["strength"] = Strength(0.5, 0.06, 0.6, resolves=True)
+    found["strength"] = Strength(0.6, 0.06, 0.51, 0.7)
     assert judge(findings(**found)).word == "loose"
     found["family"] = bound(1.01)
     assert judge(findings(**found)).word == "suspicious"
@@ -43,7 +43,7 @@ def test_a_family_that_does_not_exceed_the_claim_raises_no_suspicion():
     assert judge(findings(family=bound(1.0))).word == "tight"
 
 
-@pytest.mark.parametrize("strength", [REACHES, Strength(math.inf, math.inf, math.inf, resolves=True)])
+@pytest.mark.parametrize("strength", [REACHES, Strength(math.inf, 0.4, 2.0, math.inf)])
 def test_no_sentence_is_infinite_or_empty(strength):
     for changed in ({}, {"computed": math.inf}, {"family": bound(1.3)}, {"accusing": bound(2.0)}):
         reason = judge(findings(strength=strength, **changed)).reason

@@ -14,6 +14,7 @@ from audit.core import Array, Counts, Scores
 from audit.coverage.laws import Law, Shift, curve_truth, draw_scores
 from audit.coverage.rows import ACCUSING, ROUNDING, SIGNIFICANCE, Row, with_efficiency
 from audit.criteria import upper_rate
+from audit.estimators.exact import Exact
 from audit.estimators.joint_bayes import JointBayes, posterior
 from audit.privacy import GDP, Notion
 
@@ -140,6 +141,26 @@ def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -
     return float(np.mean(base) + np.mean(gap))
 
 
+def exact_row(drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int) -> Row:
+    """Of `Exact`: by its region where all audits have one truth, else bound by bound of 4·``solved`` audits only.
+
+    The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of them.
+    """
+    estimate = Exact(nominal)
+    base = clopper_pearson(drawn, notion, nominal)
+    one = len(np.unique(drawn.truth)) == 1
+    audits = len(drawn.fp) if one else min(4 * solved, len(drawn.fp))
+    lower = np.array([estimate.lower(drawn.counts(i), notion) for i in range(min(solved, audits) if one else audits)])
+    if one:
+        region = estimate.region(notion, float(drawn.truth[0]) + ROUNDING, drawn.absent, drawn.present)
+        largest = np.append(region.largest_fn, np.full(drawn.absent + 1 - len(region.largest_fn), -1))
+        exceeded = int(np.sum(drawn.fn <= largest[drawn.fp]))
+    else:
+        exceeded = int(np.sum(lower > drawn.truth[:audits] + ROUNDING))
+    mean = float(np.mean(base) + np.mean(lower - base[: len(lower)]))
+    return fill("exact", kind="finite-sample", nominal=nominal, exceeded=exceeded, mean=mean, audits=audits)
+
+
 @dataclasses.dataclass(frozen=True)
 class Size:
     """How many audits are simulated, of bounds from counts and of the others.
@@ -148,11 +169,13 @@ class Size:
         counts, scores: in each cell.
         solved: in so many the bound itself is found, for its mean (tenfold for `Curve`); in the others only whether it
             exceeds the truth.
+        only: the name of the one estimator whose rows are made, from the same draws; "" for all.
     """
 
     counts: int = 20_000
     scores: int = 4_000
     solved: int = 100
+    only: str = ""
 
 
 QUICK = Size(counts=2_000, scores=200, solved=10)
@@ -176,7 +199,7 @@ class Points:
     fprs: tuple[float, ...]
 
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
-        """Clopper–Pearson at both significances, and joint Bayes, a row each and threshold."""
+        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and threshold."""
         rows = []
         for fpr in self.fprs:
             fnr = float(self.notion.beta(fpr, self.parameter))
@@ -205,8 +228,20 @@ def count_rows(
     truth = float(drawn.truth[0]) if len(np.unique(drawn.truth)) == 1 else math.nan
     fill = functools.partial(
         Row, notion=notion.name, law=law, parameter=truth, absent=drawn.absent, present=drawn.present, choice=choice,
-        protocol="holdout", errors=errors, audits=len(drawn.fp),
+        protocol="holdout", errors=errors,
     )  # fmt: skip
+    if size.only in ("", "exact"):
+        made = [exact_row(drawn, notion, nominal, fill, size.solved) for nominal in (SIGNIFICANCE, ACCUSING)]
+    else:
+        made = []
+    return [
+        with_efficiency(row) for row in (*(others(drawn, notion, first, fill, size) if not size.only else ()), *made)
+    ]
+
+
+def others(drawn: Drawn, notion: Notion, first: Array | None, fill: Callable[..., Row], size: Size) -> list[Row]:
+    """Clopper–Pearson at both significances, and joint Bayes."""
+    fill = functools.partial(fill, audits=len(drawn.fp))
     rows = []
     for nominal in (SIGNIFICANCE, ACCUSING):
         lower = clopper_pearson(drawn, notion, nominal)
@@ -217,7 +252,7 @@ def count_rows(
     exceeded = int(np.sum(joint_exceeds(drawn, notion, first)))
     mean = joint_mean(drawn, notion, first, size.solved)
     rows.append(fill("joint_bayes", kind="Bayesian", nominal=SIGNIFICANCE, exceeded=exceeded, mean=mean))
-    return [with_efficiency(row) for row in rows]
+    return rows
 
 
 CRITERIA: dict[str, Callable[[Scores], float]] = {
@@ -243,7 +278,7 @@ class Chosen:
     names: tuple[str, ...] = tuple(CRITERIA)
 
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
-        """Clopper–Pearson at both significances, and joint Bayes, a row each and criterion; in μ."""
+        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and criterion; in μ."""
         chosen: dict[str, list[float]] = {name: [] for name in self.names}
         for _ in range(size.counts):
             selection = draw_scores(self.law, rng, self.absent // 2, self.present // 2)

@@ -20,6 +20,7 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import Curve
 from audit.estimators.curve_betting import CurveBetting
 from audit.estimators.dkw import DKW
+from audit.estimators.exact import Exact
 from audit.estimators.joint_bayes import JointBayes
 from audit.privacy import GDP
 
@@ -66,7 +67,8 @@ class Pipeline:
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
         """A row for every estimator that reads this evidence."""
         estimators: list[Estimator] = [ClopperPearson(), JointBayes(), Curve(), CurveBetting(), DKW()]
-        estimators += [Betting(), Betting(ACCUSING)]
+        estimators += [Betting(), Betting(ACCUSING), Exact(), Exact(ACCUSING)]
+        estimators = [each for each in estimators if size.only in ("", each.name)]
         tallies = [Tally(estimate, GDP(), self.mu, size.solved) for estimate in estimators]
         attacker, claim = LikelihoodRatio() if self.mu else Logistic(), Claim(GDP(), self.mu)
         for _ in range(size.scores):

@@ -19,7 +19,7 @@ MARGIN = 0.015
 DOUBT = 1e-6
 """Probability that chance alone fails any cell of the table, at most."""
 
-AT_ONE_THRESHOLD = {"clopper_pearson", "joint_bayes", "betting"}
+AT_ONE_THRESHOLD = {"clopper_pearson", "exact", "joint_bayes", "betting"}
 
 ROUNDING = 1e-9
 """A bound on the truth itself is no error, though a grid's last bit may put it above."""

@@ -19,6 +19,7 @@ from audit.estimators.betting import Betting
 from audit.estimators.curve import Curve, calibrated
 from audit.estimators.curve_betting import CurveBetting
 from audit.estimators.dkw import DKW
+from audit.estimators.exact import Exact
 from audit.estimators.whole_score import WholeScore
 from audit.privacy import GDP, ApproximateDP, Notion, PureDP
 
@@ -170,6 +171,11 @@ def betting_stands(estimate: Betting, evidence: Evidence, notion: Notion, truth:
     return bool(most < -math.log(estimate.significance))
 
 
+def exact_stands(estimate: Exact, evidence: Evidence, notion: Notion, truth: float) -> bool:
+    """Whether the test of the truth does not reject it."""
+    return not estimate.rejects(evidence, notion, truth + ROUNDING)
+
+
 def whole_score_stands(estimate: WholeScore, evidence: Evidence, notion: Notion, truth: float) -> bool:
     """Whether the first ε of the grid above the truth is not refuted."""
     samples = whole_score.readable(evidence)
@@ -182,6 +188,7 @@ def whole_score_stands(estimate: WholeScore, evidence: Evidence, notion: Notion,
 
 
 STANDS: dict[type, Callable[..., bool]] = {
+    Exact: exact_stands,
     Curve: curve_stands,
     CurveBetting: curve_betting_stands,
     Betting: betting_stands,

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Bound, Counts, Design, Evidence, Refused
-from audit.estimators.folds import allow_folds, lower_of_folds
+from audit.estimators.folds import allow_folds, lower_of_folds, rejected_by_folds
 from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Levels, Region
@@ -62,6 +62,19 @@ class Exact:
             allow_folds(design)
         elif not design.independent:
             raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+
+    def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
+        """Whether the bound exceeds a claim: by its test, which is quicker where many audits test the same claim.
+
+        Raises:
+            Refused: as the bound.
+        """
+        self.allow(evidence.design, notion)
+        if len(evidence.folds) > 1:
+            return rejected_by_folds(evidence, notion, claim, self.significance)
+        counts = evidence.counts
+        region = self.region(notion, claim, counts.fp + counts.tn, counts.fn + counts.tp)
+        return region.contains(counts.fp, counts.fn)
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are rounded up.

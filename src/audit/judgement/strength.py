@@ -12,55 +12,36 @@ from scipy.special import ndtri
 
 from audit import privacy
 from audit.core import Areas, Array, Claim, Counts, Efficiency, Estimator, Evidence, Fold, Scores, Strength
+from audit.estimators.exact import Exact
 from audit.estimators.joint_bayes import joint_bayes
-from audit.privacy import GDP, Notion
+from audit.privacy import GDP
 
 CONFIDENCE = 0.95
-"""Of the upper limit on what an attack shows."""
+"""Of each limit on what an attack shows."""
 TIGHT = 0.8
-"""A claim is tight where the attack's parameter is not significantly below this share of it."""
+"""A claim is tight where the attack's parameter is not significantly below this share of it,"""
 HALF = 0.5
-"""Trials that could not tell an attack at this share of the claim from a tight one cannot tell at all."""
+"""and significantly above this one."""
 REPETITIONS, LARGEST = 400, 5000
 """Of the bootstrap, and the trials of a side that it looks at."""
 
 
 def strength_of(evidence: Evidence, claim: Claim) -> Strength | None:
-    """What the attack shows at its threshold, in the claim's own parameter; None where a side has
-    no trial.
+    """What the attack shows at its threshold, in the claim's own parameter; None where a side has no trial.
 
-    Upper limits are posterior quantiles of both rates together (Jeffreys), standard errors
-    asymptotic. Where the trials of each fold fitted the attacks of the others, the variance of
-    pooled rates is about twice the binomial one, so half of each count is what they are worth.
+    The lower limit is finite-sample, the upper one a posterior quantile of both rates together
+    (Jeffreys), the standard error asymptotic. Where the trials of each fold fitted the attacks of the
+    others, the variance of pooled rates is about twice the binomial one, so half of each count is what
+    they are worth.
     """
     counts = _effective(evidence)
     if not counts.fp + counts.tn or not counts.fn + counts.tp:
         return None
     notion = claim.notion
     estimate = float(notion.parameter(counts.fpr, counts.fnr))
+    lower = Exact(significance=1 - CONFIDENCE).lower(counts, notion)
     upper = math.inf if math.isinf(estimate) else joint_bayes(counts, notion, CONFIDENCE)
-    error = standard_error(notion.parameter, counts)
-    return Strength(estimate, error, upper, resolves(counts, notion, claim.parameter))
-
-
-def resolves(counts: Counts, notion: Notion, claimed: float) -> bool:
-    """Whether these trials would tell an attack at half of the claim from a tight one, in 95 % of
-    audits.
-
-    An attack at c/2 has an upper limit of about c/2 + w, where w is as large as the estimate's own
-    spread at 95 %. It is below 80 % of c in 95 % of audits if c/2 + 2w ≤ 0.8·c. The false positive
-    rate is taken as measured, as where the threshold lies.
-    """
-    if not 0 < claimed < math.inf:
-        return False
-    half = HALF * claimed
-    absent, present = counts.fp + counts.tn, counts.fn + counts.tp
-    fpr = (counts.fp + 0.5) / (absent + 1)
-    fnr = float(notion.beta(fpr, half))
-    # Expected counts are no integers; the posterior reads them all the same.
-    expected = Counts(absent * fpr, absent * (1 - fpr), present * fnr, present * (1 - fnr))  # type: ignore[arg-type]
-    width = joint_bayes(expected, notion, CONFIDENCE) - half
-    return half + 2 * width <= TIGHT * claimed
+    return Strength(estimate, standard_error(notion.parameter, counts), lower, upper)
 
 
 def standard_error(parameter: Callable[[float, float], float], counts: Counts) -> float:

@@ -12,8 +12,8 @@ measures:
   claim does not.
 - ``loose``: the attack's 95 % upper limit is below 80 % of the claim. Wrong in ≤ 5 % where the
   attack reaches the claim.
-- ``tight``: it is not, and these trials could have told. Wrong in ≤ 5 % where the truth is half of
-  the claim.
+- ``tight``: it is not, and the lower one is above half of the claim. Wrong in ≤ 5 % where the truth
+  is half of the claim.
 - ``inconclusive``: these trials could not tell the last two apart.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 from audit import privacy
 from audit.core import Array, Bound, Claim, Counts, Efficiency, Strength, Verdict
 from audit.judgement.power import references, target_mu
-from audit.judgement.strength import CONFIDENCE, TIGHT
+from audit.judgement.strength import CONFIDENCE, HALF, TIGHT
 from audit.privacy import ZCDP
 
 ROUNDING = 1e-9
@@ -78,7 +78,7 @@ def judge(found: Findings) -> Verdict:
         return Verdict("inconclusive", reason, accusing)
     if strength.upper < TIGHT * claim.parameter:
         return Verdict("loose", f"No violation found. {_shown(claim, strength)} {cause(found)}", accusing, strength)
-    if strength.resolves:
+    if strength.lower > HALF * claim.parameter:
         reason = f"No violation found, and little room below the claim. {_shown(claim, strength)}"
         return Verdict("tight", reason, accusing, strength)
     return Verdict("inconclusive", f"No violation found. {_shown(claim, strength)} {_too_few()}", accusing, strength)
@@ -159,16 +159,19 @@ def _shown(claim: Claim, strength: Strength) -> str:
     """What the attack shows, beside the claim, with its error."""
     symbol, claimed = claim.notion.symbol, claim.parameter
     if math.isinf(strength.estimate):
-        return f"The attack made no error of one kind, so its estimate of {symbol} is infinite."
+        return (
+            f"The attack made no error of one kind: its estimate of {symbol} is infinite, and what {CONFIDENCE:.0%}"
+            f" of such audits prove is {strength.lower:.4g}."
+        )
     share = f", {strength.estimate / claimed:.0%} of the claim" if claimed > 0 else ""
     return (
         f"The attack shows {symbol} = {strength.estimate:.4g} ± {strength.standard_error:.2g}{share}"
-        f" ({CONFIDENCE:.0%} upper limit {strength.upper:.4g})."
+        f" ({CONFIDENCE:.0%} limits {strength.lower:.4g} and {strength.upper:.4g})."
     )
 
 
 def _too_few() -> str:
-    return "With so few trials an attack at half of the claim would look the same."
+    return "These trials fit an attack at half of the claim as well as one at 80 % of it."
 
 
 def cause(found: Findings) -> str:
