@@ -34,14 +34,14 @@ class Claiming(Toy):
         return (Claim(GDP(), self.claimed),)
 
 
-def plan(tmp_path, mechanism, trials=4000, seed=0):
+def plan(tmp_path, mechanism, trials=4000, seed=0, attacker=None):
     return Plan(
         name="toy",
         config={},
         mechanism=mechanism,
         challenge=WorstCase(),
         features=WhiteBox(),
-        attacker=LikelihoodRatio(),
+        attacker=attacker or LikelihoodRatio(),
         criterion=Advantage(),
         estimators=(JointBayes(), ClopperPearson(significance=0.1)),
         accusing=ClopperPearson(significance=0.01),
@@ -242,7 +242,7 @@ class Elsewhere(Toy):
 
 
 def test_stored_rows_are_audited_without_a_game(tmp_path):
-    made = dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000), attacker=Column("score"))
+    made = plan(tmp_path, Elsewhere(), trials=1000, attacker=Column("score"))
     result = audit(made)
     assert result.challenge == "1,250 stored rows (replace-one neighbours)"
     # mu_hat has sd 0.14 with 200 test trials a side: 6 sd
@@ -253,7 +253,7 @@ def test_stored_rows_are_audited_without_a_game(tmp_path):
 
 
 def test_unequal_sides_are_audited_with_all_that_they_have(tmp_path):
-    made = dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1250), attacker=Column("score"))
+    made = plan(tmp_path, Elsewhere(), trials=1250, attacker=Column("score"))
     result = audit(made)
     counts = result.evidence.counts
     # 40 % of 750 present and 500 absent trials are tested
@@ -273,7 +273,7 @@ def test_a_side_with_too_few_stored_trials_is_refused(tmp_path, protocol):
             trials = super().recorded()
             return trials[np.r_[np.flatnonzero(trials.bits)[:480], np.flatnonzero(~trials.bits)[:20]]]
 
-    made = dataclasses.replace(plan(tmp_path, Scarce(), trials=500), protocol=protocol, attacker=Column("score"))
+    made = dataclasses.replace(plan(tmp_path, Scarce(), trials=500, attacker=Column("score")), protocol=protocol)
     with pytest.raises(AuditError, match=r"^\d of the \d+ trials of a part are without the record, and 10 are needed"):
         audit(made)
 
@@ -281,4 +281,4 @@ def test_a_side_with_too_few_stored_trials_is_refused(tmp_path, protocol):
 @pytest.mark.parametrize("protocol", [Holdout(trials=2000), Sequential(budget=2000), Crossfit(trials=2000)])
 def test_more_trials_than_are_stored_are_refused_before_anything_is_looked_at(tmp_path, protocol):
     with pytest.raises(AuditError, match="trials=2000 asks for more than the 1,250 stored; give trials=1250"):
-        dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000), protocol=protocol)
+        dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000, attacker=Column("score")), protocol=protocol)

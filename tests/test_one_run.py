@@ -189,7 +189,7 @@ def test_the_claim_is_tested_by_one_run_bounds_where_counts_are_not_binomial(tmp
 
 def test_an_estimator_for_independent_trials_names_the_cure(tmp_path):
     with pytest.raises(AuditError, match="use estimator=one_run"):
-        audit(plan(tmp_path, estimators=(ClopperPearson(),)))
+        audit(plan(tmp_path, estimators=(ClopperPearson(), Estimate(0.1))))
 
 
 def test_the_number_of_canaries_fits_the_protocol(tmp_path):

@@ -40,7 +40,7 @@ def played(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second"), itertools.combinations([g for g in GROUPS if g != "backend"], 2))
+@pytest.mark.parametrize(("first", "second"), [*itertools.combinations([g for g in GROUPS if g != "backend"], 2)])
 def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(first, second, words, played):  # noqa: F811
     for one, other in itertools.product(GROUPS[first], GROUPS[second]):
         plan = pair(f"{first}={one}", f"{second}={other}", words)

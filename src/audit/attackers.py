@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit import learning
-from audit.core import Array, Attack, Attacker, AuditError, Particular, Recorded, Scores, Setup, Trials, area
+from audit.core import Array, Attack, Attacker, AuditError, Particular, Scores, Setup, Trials, area
 from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
@@ -49,11 +49,8 @@ class LikelihoodRatio:
                 "attacker=likelihood_ratio reads one ratio a run, and protocol=one_run has one run; use attacker=column"
                 " or logistic"
             )
-        if isinstance(setup.mechanism, Recorded):
-            known = setup.mechanism.recorded().log_ratio is not None
-        else:
-            known = setup.ratio_may_be_known
-        if not known:
+        rows = setup.recorded
+        if not (setup.ratio_may_be_known if rows is None else rows.log_ratio is not None):
             raise AuditError(NO_LIKELIHOOD)
 
     def __call__(self, trials: Trials) -> Attack:
@@ -88,8 +85,8 @@ class Column:
 
     def check(self, setup: Setup) -> None:
         """Stored rows must have the column: of others, names are known when they have been played."""
-        if isinstance(setup.mechanism, Recorded):
-            self._place(setup.mechanism.recorded().columns)
+        if setup.recorded is not None:
+            self._place(setup.recorded.columns)
 
     def _place(self, columns: tuple[str, ...]) -> int:
         """Which of these columns it is."""

@@ -469,9 +469,9 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     resolved = _resolve(plain)
     written = _written(plain)
     _check_keys(resolved, choices, overrides)
-    _check_eps(resolved)
     shown, overrides = _public(plain), [mask(override) for override in overrides]
     parts = {group: _instantiate(group, resolved[group], written.get(group), choices[group]) for group in GROUPS}
+    _check_eps(resolved)
     parts["criterion"], shown, choices = _criterion_of(parts, shown, choices)
     return experiment.Plan(
         name=_name(shown, choices, overrides),
@@ -595,7 +595,7 @@ def _masked(value: Any, key: str = "") -> Any:
     if re.fullmatch(SECRET, key, flags=re.IGNORECASE) and value is not None:
         return HIDDEN
     if isinstance(value, list):
-        flags = ["", *map(str, value[:-1])]
+        flags = ["", *map(str, value)][: len(value)]
         behind = [re.fullmatch(rf"--?(?:[\w-]*\b)?{SECRET}", flag, flags=re.IGNORECASE) for flag in flags]
         return [HIDDEN if secret else _masked(word) for word, secret in zip(value, behind, strict=True)]
     return mask(value) if isinstance(value, str) else value

@@ -812,11 +812,13 @@ class Setup:
         mechanism: what is audited.
         challenge: the data sets that it runs on.
         protocol: how trials are spent.
+        recorded: the trials themselves where they were played elsewhere.
     """
 
     mechanism: Mechanism
     challenge: Challenge
     protocol: AuditProtocol
+    recorded: Trials | None = None
 
     @functools.cached_property
     def data_sets(self) -> tuple[Any, Any]:

@@ -117,26 +117,21 @@ class Plan:
                 "protocol=one_run plays many canaries in one run, and stored rows are independent runs; choose another"
                 " protocol, such as protocol=holdout"
             )
-        self._check_estimator()
         if self.stored is not None:  # its pair was chosen elsewhere
             self.stored.allow(self.protocol.asked)
-            self._check_each()
-            return
-        self._check_neighbours()
-        canaries = len(self.challenge.canaries)
-        if game_of(self.protocol) is Game and canaries != 1:
-            raise AuditError(
-                f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
-            )
+        else:
+            self._check_pair()
+        self._check_estimator()
         self._check_each()
 
     def _check_each(self) -> None:
         """Every option that has conditions looks at the others."""
-        setup = Setup(self.mechanism, self.challenge, self.protocol)
+        recorded = self.stored.recorded if self.stored is not None else None
+        setup = Setup(self.mechanism, self.challenge, self.protocol, recorded)
         for part in (self.protocol, self.challenge, self.features, self.attacker, self.criterion):
             if isinstance(part, Particular):
                 part.check(setup)
-        if not isinstance(self.mechanism, Recorded):
+        if recorded is None:
             setup.check_data()
 
     def _check_types(self) -> None:
@@ -153,8 +148,13 @@ class Plan:
             if not callable(getattr(self, kind)):
                 raise AuditError(f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it __call__")
 
-    def _check_neighbours(self) -> None:
-        """Refuse a pair that the claim says nothing about, and name the key that brings both together."""
+    def _check_pair(self) -> None:
+        """Refuse what is no pair, or one that the claim says nothing about, and name the key that brings both together."""
+        canaries = len(self.challenge.canaries)
+        if game_of(self.protocol) is Game and canaries != 1:
+            raise AuditError(
+                f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
+            )
         claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
         if claimed == played:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -96,6 +96,6 @@ class Answers:
         return noise + eps * bits
 
 
-def _allow(data: Array) -> None:
-    if data.dtype != bool:
+def _allow(data: Any) -> None:
+    if not isinstance(data, np.ndarray) or data.dtype != bool:
         raise AuditError("mechanism=answers answers for bits; choose canary=coins")
