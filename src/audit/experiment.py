@@ -167,7 +167,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
         efficiency = efficiency_of(evidence)
         findings = gather(plan, evidence, bounds, exact, efficiency, diagnosis)
         verdict = judge(findings)
-        step = next_step(situation(plan, findings, verdict, diagnosis))
+        step = next_step(situation(plan, findings, verdict, diagnosis, exact))
         implied, direct = references(claims)
         direct = None if evidence.one_run else direct  # it is the μ of a pair
         errors = standard_errors(plan.estimators[0], evidence)
@@ -229,7 +229,13 @@ def gather(
     )
 
 
-def situation(plan: Plan, findings: Findings, verdict: Verdict, diagnosis: Diagnosis) -> Situation:
+def situation(
+    plan: Plan,
+    findings: Findings,
+    verdict: Verdict,
+    diagnosis: Diagnosis,
+    exact: tuple[Array, Array] | None,
+) -> Situation:
     """What a hint needs to know."""
     choices = plan.config.get("choices") or {}
     return Situation(
@@ -246,6 +252,7 @@ def situation(plan: Plan, findings: Findings, verdict: Verdict, diagnosis: Diagn
         look=int(plan.config.get("look", 1)),
         command=plan.provenance.get("command", ""),
         own=choices.get("mechanism") in ("callable", "command", "stored"),
+        keeps=exact is not None and findings.computed is None,
     )
 
 

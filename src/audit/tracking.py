@@ -87,6 +87,7 @@ def metrics(result: Result) -> dict[str, float]:
         "fnr": counts.fnr,
         "mu_hat": result.mu_hat,
         "mu_emp": bounds[0].lower,
+        "mu_exact": _lower(result, GDP, "exact"),
         "mu_clopper_pearson": _lower(result, GDP, "clopper_pearson"),
         "mu_implied": result.mu_implied,
         "mu_direct": result.mu_direct,

@@ -30,6 +30,7 @@ def situation(word="loose", strength=BELOW, claim=None, **changed_parts):
         "look": 1,
         "command": "python -m audit mechanism=callable",
         "own": True,
+        "keeps": False,
     }
     return Situation(**(usual | changed_parts))
 
@@ -70,6 +71,7 @@ def test_an_estimate_above_the_claim_is_sent_to_as_many_trials_as_tell():
         step = next_step(situation(word, above))
         assert dict(step.changes)["look"] == "2" and int(dict(step.changes)["trials"]) >= 20_000
         assert "∞" not in step.why and "inf" not in step.why
+        assert next_step(situation(word, above, keeps=True)) is None or word == "inconclusive", "then it is chance"
 
 
 def test_a_delta_that_counts_cannot_show_is_said_so():

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import logit
+from scipy.special import ndtr, ndtri
 
 from audit.core import Array, Counts, Evidence, Refused
 from audit.estimators.curve import progressive
-from audit.estimators.half_counts import closest, kappa, likelihood_bound
+from audit.estimators.half_counts import kappa, likelihood_bound
 from audit.estimators.regions import Levels
 from audit.estimators.roots import last_below
 from audit.estimators.sizes import scan
@@ -132,9 +132,10 @@ def weighted(evidence: Evidence, notion: Notion, significance: float) -> tuple[W
 
 
 def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -> tuple[int, int]:
-    """Small integers in about the ratio of the log-odds between what was seen and the closest point of the least curve.
+    """Small integers whose test would prove most of rates like the selection's, by the normal law.
 
-    That is the ratio of Neyman and Pearson's test of that point against what was seen on selection trials.
+    An adversary plays the point of the curve where the weighted sum is least. So weights may not favour one kind of error
+    by more than the curve's own slope allows: else the corner (0, 1) or (1, 0), which every curve has, has a small sum too.
     """
     absent, present = (sum(fold[side] for fold in folds) for side in (0, 1))
     fpr, fnr = (
@@ -142,12 +143,31 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
     )
     if fpr + fnr >= 1 or not absent or not present:
         return 1, 1
-    near = closest(fpr * absent, fnr * present, absent, present, notion, kappa(significance))
-    ratio = float(logit(near[0]) - logit(fpr)) / max(float(logit(near[1]) - logit(fnr)), 1e-9)
+    if min(chosen.fp, chosen.fn) < RARE:  # an event of one side only: there the normal law says nothing
+        return (20, 1) if chosen.fp < chosen.fn else (1, 20)
+    parameters = float(notion.parameter(fpr, fnr)) * np.linspace(1 / GRID, 1, GRID)
+    alpha = np.concatenate([[0.0], ndtr(np.linspace(-5, 5, 201)), [1.0]])
+    beta = np.array([notion.beta(alpha, parameter) for parameter in parameters])
+    critical = -float(ndtri(significance))
+
+    def proven(pair: tuple[int, int]) -> float:
+        """How far up the grid the claim is rejected, and by how much the next one is not; large weights cost a little."""
+        sums = pair[0] * absent * alpha + pair[1] * present * beta
+        worst = np.argmin(sums, axis=1)
+        fprs, fnrs = alpha[worst], beta[np.arange(GRID), worst]
+        variance = pair[0] ** 2 * absent * fprs * (1 - fprs) + pair[1] ** 2 * present * fnrs * (1 - fnrs)
+        variance += pair[0] ** 2 + pair[1] ** 2  # a corner has none of its own
+        score = (sums.min(axis=1) - pair[0] * absent * fpr - pair[1] * present * fnr) / np.sqrt(variance)
+        rejected = int(np.sum(np.minimum.accumulate(score >= critical)))
+        following = score[min(rejected, GRID - 1)]
+        return rejected + float(np.tanh(following / critical)) - 0.01 * sum(pair)
+
     pairs = [(a, b) for a in range(1, 21) for b in range(1, 21) if min(a, b) <= 2 and math.gcd(a, b) == 1]
-    # a small pair that is nearly as good: sums are as long as the weights are large
-    cost = [abs(math.log(a / b) - math.log(max(ratio, 1e-9))) + 0.01 * (a + b) for a, b in pairs]
-    return pairs[int(np.argmin(cost))]
+    return max(pairs, key=proven)
+
+
+GRID, RARE = 40, 10
+"""Parameters that weights are compared at, and errors of a kind below which it counts as never happening."""
 
 
 def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> float:

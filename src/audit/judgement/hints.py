@@ -45,6 +45,7 @@ class Situation:
         look: number of this look.
         command: that played this audit; "" where it came from Python.
         own: whether the mechanism is the user's own code.
+        keeps: whether the pair's exact curve is known and keeps the claim: then what is above it is chance.
     """
 
     choices: Mapping[str, str | None]
@@ -60,6 +61,7 @@ class Situation:
     look: int
     command: str
     own: bool
+    keeps: bool
 
 
 def next_step(at: Situation) -> NextStep | None:
@@ -107,7 +109,7 @@ def _threshold_for_claim(at: Situation) -> NextStep | None:
 def _more_trials(at: Situation) -> NextStep | None:
     """The attack's estimate is above the claim, and the test of the claim is not."""
     strength = at.verdict.strength
-    if strength is None or not at.claim.parameter < strength.estimate:
+    if at.keeps or strength is None or not at.claim.parameter < strength.estimate:
         return None
     # Some of what is above the claim is luck: half of the excess is what the next look should be
     # able to see.

@@ -99,7 +99,7 @@ def _bounds_table(result: Result) -> RichTable:
 
 
 PUBLISHED = {"mu_emp": "published", "corrected": "corrected"}  # key of ``published`` → column
-SWEEP = ("audit", "mu_hat", "mu_emp", "Clopper Pearson", "implied mu", "direct mu", "tightness", "verdict")
+SWEEP = ("audit", "mu_hat", "mu_emp", "exact", "implied mu", "direct mu", "tightness", "verdict")
 
 
 def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -115,9 +115,9 @@ def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[s
     names = distinct([result.name for result in results])
     rows = []
     for name, told_before, result in zip(names, theirs, results, strict=True):
-        found = (b for b in result.bounds if b.estimator == "clopper_pearson" and isinstance(b.notion, GDP))
-        pearson = next(found, None)
-        ours = (result.mu_hat, result.bounds[0].lower, pearson.lower if pearson else None)
+        finite = (b for b in result.bounds if b.estimator == "exact" and isinstance(b.notion, GDP))
+        exact = next(finite, None)
+        ours = (result.mu_hat, result.bounds[0].lower, exact.lower if exact else None)
         told = [number(value, 3) for value in (*ours, result.mu_implied, result.mu_direct)]
         before = [_given(told_before.get(key)) for key, column in PUBLISHED.items() if column in given]
         rows.append((name, *before, *told, number(tightness(result), 2), result.verdict.word))
