@@ -12,6 +12,7 @@ CONF = Path(__file__).parents[2] / "conf" / "mechanism"
 HONEST = sorted(path.stem for path in CONF.glob("*.yaml"))
 BUGS = sorted(f"broken/{path.stem}" for path in (CONF / "broken").glob("*.yaml"))
 OWN = {"callable", "command", "stored"}  # of people's own code nothing is known
+OWN |= {"answers"}  # has many canaries, and no pair
 KNOWN = {
     "discrete_gaussian", "exponential", "gaussian", "geometric", "laplace", "class_mean", "noisy_max", "one_hot_flip",
     "permute_and_flip", "randomised_response",

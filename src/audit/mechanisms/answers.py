@@ -72,7 +72,7 @@ class Answers:
         corner = (self.together * wrong, 1 - self.together * (1 - wrong))
         return (pure, Claim(GDP(), GDP().parameter(*corner)))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Data that are bits."""
         for data in setup.data_sets:
             _allow(data)
