@@ -253,8 +253,9 @@ def trials_foretold(
     middle = midpoint(notion, shown)
     fpr, missed = point(shown) if point else (middle, middle)
     near = max(min(fpr, 1 - fpr) / 100, 1e-12)
-    before, allowed, after = (float(notion.beta(fpr + step, claim)) for step in (-near, 0.0, near))
-    slope = max((before - after) / (2 * near), 0.0)
+    ends = max(fpr - near, 0.0), min(fpr + near, 1.0)  # a truth that never calls absent trials present is at an end
+    before, allowed, after = (float(notion.beta(rate, claim)) for rate in (ends[0], fpr, ends[1]))
+    slope = max((before - after) / (ends[1] - ends[0]), 0.0)
     gap = allowed - missed
     if not gap > 0:
         return math.inf
