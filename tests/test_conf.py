@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit import cli
-from audit.core import Challenge, Mechanism, Recorded
+from audit.core import AuditError, Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
 OTHER = {*cli.LADDER_GROUPS}  # of the second primary configuration: tests/test_accuracy_first.py
@@ -78,6 +78,18 @@ def test_every_option_composes_and_instantiates(option, words):
     assert isinstance(made.mechanism, Mechanism)
     assert isinstance(made.challenge, Challenge)
     assert made.mechanism.block % 2 == 0
+
+
+@pytest.mark.parametrize("eps", ["1e300", "1e-300"])
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.startswith("mechanism=")])
+def test_an_absurd_privacy_parameter_is_refused_before_play(option, eps, words):
+    try:
+        made = plan([*words(option), f"eps={eps}"])
+    except AuditError as refused:
+        assert "eps=1e" in str(refused) and "input should be between 1e-06 and 500" in str(refused)
+        return
+    # One with a parameter of its own takes no notice of eps.
+    assert made.mechanism.claims == plan(words(option)).mechanism.claims
 
 
 @pytest.mark.parametrize("option", NESTED)

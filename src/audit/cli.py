@@ -362,10 +362,17 @@ def check(
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
         configs = [base if job == fixed else _compose(job, primary) for job in jobs]
-        told = ((c, dict(c.hydra.runtime.choices), list(c.hydra.overrides.task)) for c in configs)
+        told = ((c, dict(c.hydra.runtime.choices), _overrides_of(c)) for c in configs)
         plans = [(make or build)(*each) for each in told]
     name = base.hydra.runtime.choices.get("sweep")
     return (name or " ".join(map(mask, overrides)) or "sweep") if many else None, plans
+
+
+def _overrides_of(config: Any) -> list[str]:
+    """The words that an audit was composed from, as they were typed: nothing of the environment is in their place."""
+    from omegaconf import OmegaConf
+
+    return [str(word) for word in cast(Any, OmegaConf.to_container(config.hydra.overrides.task, resolve=False))]
 
 
 def _compose(overrides: Sequence[str], primary: str) -> Any:

@@ -1,6 +1,8 @@
 import dataclasses
+import os
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +119,10 @@ def test_what_is_no_row_of_numbers_is_an_event(program):
     assert np.isfinite(rows).all() and not np.array_equal(rows[2], rows[3])
 
 
+LEAVES_ONE_BEHIND = (
+    "import subprocess; left = subprocess.Popen(['sleep', '600']); open('left', 'w').write(str(left.pid))"
+)
+
 BROKEN = [
     ("print('hello', flush=True); time.sleep(60)", "its answer is no JSON object on one line but 'hello'"),
     ("print('[1]', flush=True)", """its answer '[1]' has no "rows", "npz" or "error\""""),
@@ -130,6 +136,12 @@ BROKEN = [
     ("1 / 0", "its last words: 'ZeroDivisionError: division by zero'"),
     ("sys.stdout.close(); os.close(1); time.sleep(60)", "it left without an answer (it closed its output)"),
     ("print(json.dumps({'rows': rows, 'columns': ['a', 'a']}), flush=True)", "are no list of different names"),
+    ("print('[' * 100_000, flush=True)", "its answer is no JSON object on one line but '[[[["),
+    ('os.mkfifo("pipe"); print(\'{"npz": "pipe"}\', flush=True)', "no readable array rows (it is no regular file)"),
+    ('print(\'{"npz": "/dev/zero"}\', flush=True)', "no readable array rows (it is no regular file)"),
+    ('print(\'{"error": "\\\\u001b[31mred"}\', flush=True)', r"it says: \x1b[31mred"),
+    ("sys.stderr.write('\\x1b]0;owned\\x07\\n'); sys.exit(3)", r"its last words: '\\x1b]0;owned\\x07'"),
+    (LEAVES_ONE_BEHIND + "; sys.exit(3)", "it left without an answer (exit status 3)"),
 ]
 
 
@@ -248,3 +260,59 @@ def test_an_edited_program_never_meets_stale_trials(program, tmp_path):
     watched = folder(files=("lib.py",))
     (tmp_path / "lib.py").write_text("a = 2\n")
     assert folder(files=("lib.py",)) != watched
+
+
+def gone(pid):
+    """Whether a process has ended, at most ten seconds from now."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("last", ["", "    break\n"])
+def test_what_a_program_left_behind_with_its_output_is_ended_and_not_waited_for(program, tmp_path, last):
+    code = GOOD.replace("\nfor", f"\n{LEAVES_ONE_BEHIND}\nfor") + last
+    mechanism = program(code, block=2)
+    play(mechanism)
+    start = time.monotonic()
+    _running(mechanism).leave()
+    assert time.monotonic() - start < 8 and gone((tmp_path / "left").read_text())
+
+
+def test_a_program_that_leaves_in_the_middle_is_not_waited_for_to_the_time_limit(program, tmp_path):
+    start = time.monotonic()
+    with pytest.raises(AuditError, match="it left without an answer"):
+        play(program(HEAD + f"    {LEAVES_ONE_BEHIND}; os._exit(3)\n", timeout=600))
+    assert time.monotonic() - start < 60 and gone((tmp_path / "left").read_text())
+
+
+def test_one_that_went_into_a_session_of_its_own_holds_nobody_up(program, tmp_path):
+    daemon = LEAVES_ONE_BEHIND.replace("['sleep', '600']", "['sleep', '20'], start_new_session=True")
+    mechanism = program(GOOD.replace("\nfor", f"\n{daemon}\nfor"), block=2)
+    play(mechanism)
+    start = time.monotonic()
+    _running(mechanism).leave()
+    assert time.monotonic() - start < 8
+    os.kill(int((tmp_path / "left").read_text()), 9)
+
+
+def _running(mechanism):
+    return command._program(mechanism.argv, os.getpid(), tuple(path.stat().st_mtime_ns for path in mechanism.programs))
+
+
+def test_a_long_answer_comes_in_pieces(program):
+    code = HEAD + '    print(json.dumps({"rows": [[0.5] * 50_000] * ask["trials"]}), flush=True)\n'
+    rows = program(code).release(PAIR.data([True]), 4, np.random.default_rng(0)).insider().values
+    assert rows.shape == (4, 50_000) and np.all(rows == 0.5)
+
+
+def test_data_that_cannot_be_sent_is_one_line():
+    with pytest.raises(AuditError, match=r"a program is sent numbers or a table, and this canary makes object; choose"):
+        Command(argv=("cat",), claim=GaussianDP(mu=1)).notes(object())

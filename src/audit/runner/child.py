@@ -60,9 +60,8 @@ def _checked(transfer: Callable[..., Any], *arguments: Any) -> Any:
 
 def _answer(function: Callable[..., Any] | None, message: bytes) -> tuple[Callable[..., Any] | None, bytes]:
     """The function that is known from now on, and what it returned or raised."""
-    marks.reset()
     try:
-        new_function, arguments, path, folder = pickle.loads(message)
+        new_function, packed, path, folder = pickle.loads(message)
         if sys.path != path:
             sys.path[:] = path
             importlib.invalidate_caches()
@@ -70,7 +69,9 @@ def _answer(function: Callable[..., Any] | None, message: bytes) -> tuple[Callab
             os.chdir(folder)
         function = pickle.loads(new_function) if new_function is not None else function
         assert function is not None
-        result = function(*pickle.loads(arguments))
+        arguments = pickle.loads(packed)
+        marks.reset()  # not before: what these import is not in the time of the call
+        result = function(*arguments)
         return function, pickle.dumps(("returned", result, ""), protocol=5)
     except BaseException as error:
         return function, _raised(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import atexit
 import contextlib
 import logging
@@ -27,8 +28,11 @@ from audit.runner import marks
 log = logging.getLogger(__name__)
 PATIENCE = 0.25
 """Seconds after which it is looked whether a silent child still lives."""
-POLITE = 1.0
-"""Seconds that a child has to leave by itself when this process ends."""
+POLITE = 2.0
+"""Seconds that a child has to write its stack, or to leave by itself when this process ends."""
+
+NOTHING = array.array("q", [marks.NONE, marks.NONE, 0])
+"""What `marks` say while no call is under way."""
 
 
 class Ended(Exception):  # noqa: N818  it becomes an `AuditError`, which says of which trial
@@ -114,6 +118,7 @@ class _Child:
 
     def _exchange(self, message: bytes, time_limit: float | None) -> bytes:
         assert self._process is not None
+        self._marks[:] = memoryview(NOTHING)  # of the last request; the child waits, and does not write now
         try:
             self._connection.send_bytes(message)
             while not self._connection.poll(self._patience(time_limit)):
@@ -150,7 +155,7 @@ class _Child:
         assert self._process is not None
         with contextlib.suppress(OSError):
             os.kill(self._process.pid, signal.SIGUSR1)  # it writes its stack, in the midst of C code too
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + POLITE
         while not self._line() and time.monotonic() < end:
             time.sleep(0.01)
         return TimedOut(f"it did not return within {time_limit:g} s{self._line()}", *self._where())
