@@ -467,8 +467,8 @@ def test_the_command_writes_the_table_and_says_the_worst(tmp_path, monkeypatch, 
     out = tmp_path / "table.csv"
     assert bench.main(["--quick", "--workers", "1", "--out", str(out), "--seed", "1"]) == 0
     said = capsys.readouterr().out
-    assert "clopper_pearson" in said and "worst rate" in said and "8 cells" in said
-    assert len(read(out)) == 8
+    assert "clopper_pearson" in said and "worst rate" in said and "10 cells" in said
+    assert len(read(out)) == 10
 
 
 def test_the_command_fails_where_a_bound_exceeds(tmp_path, monkeypatch):
