@@ -281,6 +281,11 @@ class OneRun:
             )
 
     @property
+    def asked(self) -> int:
+        """How many canaries it takes."""
+        return self.trials
+
+    @property
     def tested(self) -> int:
         """How many canaries are tested, at most: where the attacker does not learn."""
         return self.trials
