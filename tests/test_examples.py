@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "audit_from_python": ["count with 1 of the noise: tight", "count with 0.5 of the noise: violation"],
     "bounds_from_counts": ["mu_hat 0.3918", "at least 0.2974-GDP", "at least 0.3405-GDP"],
-    "own_mechanism": ["budget 0.5 of ε a bit: loose", "budget 1 of ε a bit: violation"],
+    "own_mechanism": ["budget 0.5 of ε a bit: tight", "budget 1 of ε a bit: violation"],
 }
 
 

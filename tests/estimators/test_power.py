@@ -3,62 +3,70 @@ import math
 import numpy as np
 import pytest
 
-from audit.core import Scores
-from audit.estimators.power import detectable, efficiency, spread, trials_needed
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.dkw import DKW
+from audit.estimators.exact import Exact
+from audit.estimators.power import detectable, midpoint, mu_of_area, power, trials_foretold, trials_needed
+from audit.privacy import GDP, ApproximateDP, PureDP
+
+CLAIM = 0.4548
 
 
-def gaussian(mu, n=4000, noise=0.0, seed=0):
-    """Scores of a shift μ, and the same ones blurred: an attack that shows μ/√(1 + noise²)."""
-    rng = np.random.default_rng(seed)
-    bits = np.arange(2 * n) % 2 == 1
-    exact = rng.normal(size=2 * n) + mu * bits
-    blurred = exact + noise * rng.normal(size=2 * n)
-    index = np.arange(2 * n)
-    return Scores(blurred, bits, index, index), Scores(exact, bits, index, index)
-
-
-def test_the_figures_of_the_reference():
-    assert spread(0.4548) == pytest.approx(1.60, abs=0.005)
-    assert detectable(0.4548, 0.1, 2000, 2000) == pytest.approx(0.540, abs=0.001)
-    assert trials_needed(0.4548, 0.1) == pytest.approx(1120, abs=5)
-
-
-def test_power_is_what_was_promised():
-    """A z-test at one midpoint threshold finds the detectable μ in 80 % of 20,000 draws: sd 0.3 %, so 78–82 % is 7 sd.
-
-    The formula takes V at the claim, where μ is a little larger: that moves the share by less than 1 %.
-    """
-    from scipy.special import ndtr, ndtri
-
-    claim, n, significance = 0.4548, 2000, 0.05
-    mu = detectable(claim, significance, n, n)
+@pytest.mark.parametrize("accuser", [Exact(0.05), ClopperPearson(significance=0.05)], ids=["exact", "clopper_pearson"])
+def test_power_is_the_share_of_audits_that_find_it(accuser):
+    """2,000 tables drawn at the detectable truth: the share has sd 0.9 %, so 0.045 is 5 sd (5.7e-7)."""
+    n = 500
+    truth = detectable(accuser, GDP(), CLAIM, n, n)
+    rate = midpoint(GDP(), truth)
+    region = accuser.region(GDP(), CLAIM, n, n)
     rng = np.random.default_rng(0)
-    fpr, fnr = (rng.binomial(n, ndtr(-mu / 2), 20_000) / n for _ in range(2))
-    estimate = -ndtri(fpr) - ndtri(fnr)
-    found = estimate - claim > -ndtri(significance) * math.sqrt(2 * spread(claim) / n)
-    assert found.mean() == pytest.approx(0.8, abs=0.03)
-    assert abs((estimate > claim).mean() - 0.8) > 0.03  # without the critical value it would be far more
+    errors = rng.binomial(n, rate, size=(2000, 2))
+    found = [fp < len(region.largest_fn) and fn <= region.largest_fn[fp] for fp, fn in errors]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.045)
+    assert power(accuser, GDP(), CLAIM, rate, rate, n, n) == pytest.approx(0.8, abs=1e-6)
+
+
+def test_an_estimator_without_a_region_is_simulated():
+    """DKW's power from 200 audits rises with the truth and is far below that of the exact test."""
+    rates = [midpoint(GDP(), truth) for truth in (CLAIM, 1.0, 1.4, 2.0)]
+    found = [power(DKW(significance=0.05), GDP(), CLAIM, rate, rate, 300, 300) for rate in rates]
+    exact = [power(Exact(0.05), GDP(), CLAIM, rate, rate, 300, 300) for rate in rates]
+    assert found == sorted(found)
+    assert found[0] <= 0.05 + 5 * math.sqrt(0.05 / 200)
+    assert all(dkw <= best + 5 * math.sqrt(0.25 / 200) for dkw, best in zip(found, exact, strict=True))
+    assert found[-1] > 0.9
+
+
+def test_the_normal_law_foretells_the_trials_to_five_per_cent():
+    foretold = trials_foretold(0.01, GDP(), CLAIM, 1.25 * CLAIM)
+    assert trials_needed(Exact(0.01), GDP(), CLAIM) == pytest.approx(foretold, rel=0.05)
 
 
 def test_an_attack_that_shows_too_little_never_finds_it():
-    assert trials_needed(0.5, 0.05, ratio=1.25, efficiency=0.8) == math.inf
-    assert trials_needed(0.5, 0.05, ratio=1.25, efficiency=0.9) > trials_needed(0.5, 0.05, ratio=1.25)
-    assert detectable(0.5, 0.05, 0, 100) == math.inf
+    accuser = Exact(0.05)
+    assert trials_needed(accuser, GDP(), 0.5, ratio=1.25, efficiency=0.8) == math.inf
+    assert trials_needed(accuser, GDP(), 0.5, efficiency=0.9) > trials_needed(accuser, GDP(), 0.5)
+    assert detectable(accuser, GDP(), 0.5, 100, 100, efficiency=0.0) == math.inf
 
 
-def test_efficiency_is_the_share_of_mu_and_its_limit_is_below_it():
-    blurred, exact = gaussian(1.0, noise=0.75)  # shows 0.8
-    share, sure = efficiency(blurred, exact)
-    assert share == pytest.approx(0.8, abs=0.06)  # sd 0.012: 5 sd
-    assert share - 0.06 < sure < share
-    assert efficiency(exact, exact) == (1.0, 1.0)
+def test_without_trials_nothing_is_detectable():
+    assert detectable(Exact(0.05), GDP(), 0.5, 0, 100) == math.inf
+    assert detectable(Exact(0.05), GDP(), 0.5, 100, 0) == math.inf
+    assert power(DKW(significance=0.05), GDP(), 0.5, 0.1, 0.1, 0, 100) == 0
 
 
-def test_no_signal_is_not_called_an_efficiency():
-    blurred, exact = gaussian(-0.5)
-    assert efficiency(blurred, exact) == (0.0, 0.0)
+@pytest.mark.parametrize("notion", [GDP(), PureDP(), ApproximateDP(1e-5)], ids=str)
+def test_a_claim_that_errors_cannot_refute_takes_no_number_of_trials(notion):
+    assert trials_needed(Exact(0.05), notion, 100.0) == math.inf
+    assert detectable(Exact(0.05), notion, 100.0, 100, 100) == math.inf
 
 
-def test_a_claim_that_errors_cannot_refute_takes_no_number_of_trials():
-    assert spread(100.0) == math.inf and trials_needed(100.0, 0.05) == math.inf
-    assert detectable(100.0, 0.05, 100, 100) == math.inf
+def test_the_mu_of_an_area_is_that_of_the_shift():
+    """200 by 200 quantiles of N(0, 1) and N(1, 1): the area is exact to 1e-3."""
+    from scipy.special import ndtri
+
+    quantiles = ndtri((np.arange(200) + 0.5) / 200)
+    assert mu_of_area(quantiles, quantiles + 1) == pytest.approx(1.0, abs=0.01)
+    assert mu_of_area(quantiles, quantiles - 1) == 0.0
+    assert mu_of_area(quantiles, quantiles[:0]) == 0.0
+    assert math.isfinite(mu_of_area(quantiles, quantiles + 100))

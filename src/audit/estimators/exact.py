@@ -72,7 +72,7 @@ class Exact:
 
         >>> from audit.privacy import GDP
         >>> round(Exact(significance=0.1).lower(Counts(949, 1051, 743, 1257), GDP()), 3)
-        0.339
+        0.34
         """
         fp, fn = (math.ceil(errors - 1e-9) for errors in (counts.fp, counts.fn))
         absent, present = (round(n) for n in (counts.fp + counts.tn, counts.fn + counts.tp))

@@ -34,7 +34,7 @@ def likelihood_bound(fp: float, fn: float, absent: int, present: int, notion: No
 
     >>> from audit.privacy import GDP
     >>> round(likelihood_bound(949, 743, 2000, 2000, GDP(), kappa(0.1)), 4)
-    0.3382
+    0.3404
     """
     return float(likelihood_bounds(np.array([fp]), np.array([fn]), absent, present, notion, level)[0])
 

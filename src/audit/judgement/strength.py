@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from audit import privacy
 from audit.core import Areas, Array, Claim, Counts, Efficiency, Estimator, Evidence, Fold, Scores, Strength
 from audit.estimators.curve import progressive
 from audit.estimators.exact import Exact
 from audit.estimators.joint_bayes import joint_bayes
+from audit.estimators.power import mu_from_auc
 from audit.privacy import GDP
 
 CONFIDENCE = 0.95
@@ -144,7 +144,7 @@ def efficiency(fold: Fold, control: Scores) -> Efficiency:
     called = [attack.values[side] >= fold.threshold for side in sides]
 
     def shares(*times: Array) -> tuple[float, float, float]:
-        by_ranking, possible = (_mu_of_area(area.of_weighted(*times), pairs) for area in ranked)
+        by_ranking, possible = (mu_from_auc(area.of_weighted(*times), pairs) for area in ranked)
         fpr = _inside(float(times[0] @ called[0]), float(times[0].sum()))
         fnr = _inside(float(times[1] @ ~called[1]), float(times[1].sum()))
         by_threshold = max(0.0, float(privacy.mu_hat(fpr, fnr)))
@@ -168,8 +168,3 @@ def _draw(rng: np.random.Generator, n: int) -> Array:
 def _inside(errors: float, total: float) -> float:
     """A rate kept inside (0, 1) by half an error, so that an estimate from it is finite."""
     return (errors + 0.5) / (total + 1)
-
-
-def _mu_of_area(area: float, pairs: int) -> float:
-    """√2·Φ⁻¹(area), kept finite by half a pair, ≥ 0."""
-    return math.sqrt(2) * float(ndtri(min(max(area, 0.5), 1 - 0.5 / pairs)))
