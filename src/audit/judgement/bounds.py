@@ -13,6 +13,7 @@ from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.ex_post import ExPost
 from audit.estimators.one_run import OneRun
+from audit.estimators.whole_score import WholeScore
 from audit.privacy import GDP, Notion
 
 SUSPICION = 0.1
@@ -49,8 +50,11 @@ def bound_all(
 
 
 def in_order(chosen: Estimator, others: Sequence[Estimator]) -> tuple[Estimator, ...]:
-    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that reads reports, which tell of no μ."""
-    if not isinstance(chosen, ExPost):
+    """The one behind mu_emp first: the chosen one, or Clopper–Pearson where that has no bound in μ.
+
+    That is so for reports of spent privacy, and for bets on the whole score, which are for ε.
+    """
+    if not isinstance(chosen, ExPost | WholeScore):
         return (chosen, *others)
     behind = ClopperPearson(significance=chosen.significance)
     return (behind, chosen, *(other for other in others if other.name != behind.name))
