@@ -86,7 +86,11 @@ class Column:
     def check_setup(self, setup: Setup) -> None:
         """Stored rows must have the column: of others, names are known when they have been played."""
         if setup.recorded is not None:
-            self._place(setup.recorded.columns)
+            self.check_columns(setup.recorded.columns)
+
+    def check_columns(self, columns: tuple[str, ...]) -> None:
+        """Raise AuditError if none of these columns, or more than one, is the one to read."""
+        self._place(columns)
 
     def _place(self, columns: tuple[str, ...]) -> int:
         """Which of these columns it is."""

@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _sigterm_raises():
             _enter_working_directory()
-            if words and "=" not in words[0] and not words[0].startswith("-"):
+            if words and "=" not in words[0] and words[0][0:1] not in ("-", "~"):
                 return _subcommand(words[0])(words[1:])
             if {"--help", "-h"} & set(words):
                 return _help()

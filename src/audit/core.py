@@ -887,6 +887,15 @@ class Particular(Protocol):
 # --- what one audit found ------------------------------------------------------------------------------------------
 
 
+@runtime_checkable
+class ReadsColumns(Protocol):
+    """An attacker that reads columns by name: it is asked as soon as the first block says how they are called."""
+
+    def check_columns(self, columns: tuple[str, ...]) -> None:
+        """Raise AuditError if it cannot read rows with these columns."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Stage:
     """Wall-clock seconds spent in one part of an audit."""

@@ -34,6 +34,7 @@ from audit.core import (
     Noted,
     Particular,
     Power,
+    ReadsColumns,
     Recorded,
     RecordedTable,
     Refused,
@@ -338,7 +339,10 @@ def source_of(plan: Plan, watch: Callable[[int], None], tally: Tally) -> Source:
     if plan.stored is not None:
         return plan.stored
     game = game_of(plan.protocol)(plan.mechanism, plan.challenge, plan.features, plan.seed)
-    return Played(game, plan.backend, plan.root / "trials", watch, tally)
+    played = Played(game, plan.backend, plan.root / "trials", watch, tally)
+    if isinstance(plan.attacker, ReadsColumns):
+        return dataclasses.replace(played, check_columns=plan.attacker.check_columns)
+    return played
 
 
 def notes(plan: Plan) -> tuple[str, ...]:

@@ -113,6 +113,14 @@ def test_the_order_is_the_likelihood_bound_of_half_counts():
         assert largest[0] == pytest.approx(fn, abs=2e-3)
 
 
+def test_a_frontier_whose_rates_differ_in_their_last_bit_is_one():
+    """At this claim two points of the curve lead to rates of the same square root (seen in the coverage bench)."""
+    notion, claim, level = ApproximateDP(delta=0.01), 0.08056732677589473, 0.821187207574908
+    largest = half_counts.frontier(notion, claim, 250, 250, level, np.arange(251))
+    there = largest[largest >= 0]
+    assert len(there) > 100 and np.all(np.diff(there) < 0)
+
+
 @pytest.mark.parametrize("notion", NOTIONS, ids=lambda each: each.name)
 def test_extreme_counts_have_a_finite_bound(notion):
     estimate = Exact(0.01)

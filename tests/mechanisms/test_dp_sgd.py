@@ -11,7 +11,7 @@ from dp_accounting import pld
 from audit import cli
 from audit.canaries.planted import Planted
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError, Counts
+from audit.core import AuditError, Counts, Setup
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun
 from audit.experiment import audit
@@ -19,6 +19,7 @@ from audit.mechanisms import dp_sgd
 from audit.mechanisms.dp_sgd import DIRAC, DPSGD, layers, noise_multiplier
 from audit.mechanisms.marginals import set_up_jax
 from audit.privacy import ApproximateDP, direct_mu, gdp_delta
+from audit.protocols import Holdout
 
 jax = set_up_jax()
 
@@ -118,7 +119,7 @@ def test_canaries_are_rows_of_one_run_and_columns_of_many():
 
 def test_what_does_not_fit_is_refused_in_one_line():
     with pytest.raises(AuditError, match="choose canary=mislabelled"):
-        DPSGD(eps=2.0, delta=1e-3).release(WorstCase().data([True]), 2, np.random.default_rng(0))
+        Setup(DPSGD(eps=2.0, delta=1e-3), WorstCase(), Holdout(trials=100)).check_data()
     with pytest.raises(AuditError, match=r"63 Dirac canaries need a coordinate each, and the model has 62"):
         data = Planted(kind="dirac", count=63).data([True] * 63)
         DPSGD(eps=2.0, delta=1e-3).release(data, 2, np.random.default_rng(0))

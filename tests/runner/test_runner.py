@@ -1,7 +1,6 @@
 """The child process: what it returns and raises, how it ends, and that nothing of it is left."""
 
 import contextlib
-import ctypes
 import operator
 import os
 import signal
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import endings
 import numpy as np
 import pytest
 
@@ -56,30 +56,13 @@ def test_what_it_raises_is_raised_here():
     with pytest.raises(ZeroDivisionError):
         runner.run(operator.truediv, 1, 0)
     with pytest.raises(KeyboardInterrupt):
-        runner.run(_raise, KeyboardInterrupt)
+        runner.run(endings.raises, KeyboardInterrupt)
     assert runner.run(operator.add, 1, 1) == 2, "it lives on"
-
-
-def _raise(kind):
-    raise kind
-
-
-class UnpicklableError(Exception):
-    def __init__(self, one, two):
-        super().__init__(f"{one} and {two}")
-
-
-def _raise_two():
-    raise UnpicklableError(1, 2)
 
 
 def test_an_error_that_cannot_be_pickled_arrives_as_its_text():
     with pytest.raises(RuntimeError, match="UnpicklableError: 1 and 2"):
-        runner.run(_raise_two)
-
-
-def _crash():
-    ctypes.string_at(0)
+        runner.run(endings.raises_unpicklable)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +70,7 @@ def _crash():
     [
         (os._exit, (0,), "it ended its process (exit status 0)"),
         (os._exit, (3,), "it ended its process (exit status 3)"),
-        (_crash, (), "(killed by SIGSEGV, at test_runner.py:"),
+        (endings.crashes, (), "(killed by SIGSEGV, at endings.py:"),
         (os.abort, (), "killed by SIGABRT"),
         (signal.raise_signal, (signal.SIGKILL,), "killed by SIGKILL, as the system does where memory runs out"),
         (os.closerange, (3, 256), "it ended its process (exit status 1)"),
@@ -113,20 +96,11 @@ def test_an_end_says_in_which_part_and_call_it_came():
     assert (ended.value.part, ended.value.place) == (1, 3)
 
 
-def _spin():
-    while True:
-        pass
-
-
-def _sleep_in_c():
-    ctypes.PyDLL(None).sleep(1000)  # holds the interpreter
-
-
-@pytest.mark.parametrize(("hang", "line"), [(_spin, "in _spin"), (_sleep_in_c, "in _sleep_in_c")])
+@pytest.mark.parametrize(("hang", "line"), [(endings.spins, "in spins"), (endings.sleeps_in_c, "in sleeps_in_c")])
 def test_a_call_that_takes_too_long_is_killed_in_c_code_too(hang, line):
     runner.run(operator.add, 1, 1)
     start = time.monotonic()
-    with pytest.raises(runner.TimedOut, match=r"did not return within 0\.5 s, at test_runner\.py:\d+ " + line):
+    with pytest.raises(runner.TimedOut, match=r"did not return within 0\.5 s, at endings\.py:\d+ " + line):
         runner.run(hang, time_limit=0.5)
     assert time.monotonic() - start < 30
 
@@ -169,17 +143,17 @@ def test_a_copy_that_comes_back_from_a_fork_does_not_go_on(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("hang", ["_spin", "_sleep_in_c"])
+@pytest.mark.parametrize("hang", ["spins", "sleeps_in_c"])
 def test_it_does_not_outlive_a_killed_parent(tmp_path, hang):
     """Whatever it is doing: it would go on for ever, and nobody would know of it."""
     code = (
         "import os, sys; from pathlib import Path; sys.path[:0] = sys.argv[2:]\n"
-        "import test_runner; from audit import runner\n"
+        "import endings; from audit import runner\n"
         "Path(sys.argv[1], 'pid.new').write_text(str(runner.run(os.getpid)))\n"
         "os.rename(sys.argv[1] + '/pid.new', sys.argv[1] + '/pid')\n"
-        f"runner.run(test_runner.{hang})\n"
+        f"runner.run(endings.{hang})\n"
     )
-    started = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), os.path.dirname(__file__)])
+    started = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), os.path.dirname(endings.__file__)])
     assert soon((tmp_path / "pid").exists, 60)
     pid = int((tmp_path / "pid").read_text())
     time.sleep(0.3)
@@ -194,7 +168,7 @@ def test_ctrl_c_ends_it_whatever_it_is_doing(monkeypatch):
     child = parent._child()
     monkeypatch.setattr(child, "_patience", lambda limit: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        runner.run(_sleep_in_c)
+        runner.run(endings.sleeps_in_c)
     assert not alive(pid)
     monkeypatch.undo()
     assert runner.run(os.getpid) != pid

@@ -194,6 +194,9 @@ def frontier(notion: Notion, parameter: float, absent: int, present: int, level:
     rows = (np.asarray(fp) + 0.5) / (absent + 1)
     # in arcsin √rate the noise of counts is the same everywhere
     flat, high = np.arcsin(np.sqrt(x)), np.arcsin(np.sqrt(y))
+    # rates that differ in their last bit may have the same square root
+    ahead = np.diff(flat, prepend=-1.0) > 0
+    x, y, tilt, flat, high = (column[ahead] for column in (x, y, tilt, flat, high))
     slopes = tilt * np.sqrt(x * (1 - x) / (y * (1 - y)))
     at = np.arcsin(np.sqrt(rows))
     reached = CubicHermiteSpline(flat, high, slopes)(np.clip(at, flat[0], flat[-1]))

@@ -36,6 +36,9 @@ class Played:
         backend: who plays.
         root: folder of the cache.
         watch: told the number of trials whenever some have arrived.
+        tally: of blocks.
+        check_columns: raises AuditError if nothing can be done with these columns; called with those of the first block,
+            before any other is played.
     """
 
     game: Game | CanaryGame
@@ -43,6 +46,7 @@ class Played:
     root: Path
     watch: Watch = lambda count: None
     tally: Tally = dataclasses.field(default_factory=Tally)
+    check_columns: Callable[[tuple[str, ...]], None] = lambda columns: None
     limit: None = None
 
     def trials(self, first: int, count: int) -> Trials:
@@ -56,7 +60,8 @@ class Played:
         refuse_by_arithmetic(-(-(first + count) // size) - first // size, size)
         one, arrays = Trials((), *(np.empty(0) for _ in range(4))), dict[str, Any]()
         for block, part in self._blocks(blocks):
-            if not arrays:  # only now is it known how wide they are
+            if not arrays:  # only now is it known how wide they are, and what their columns are called
+                self.check_columns(part.columns)
                 refuse_if_too_many(part, count)
                 one, arrays = part[:0], _room_for(part, count)
             refuse_if_unlike(one, part, f"{type(self.game.mechanism).__name__}, block {block} (seed {self.game.seed})")
