@@ -186,7 +186,7 @@ def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> 
     known = dataclasses.replace(result, exact=(alpha, np.asarray(GDP().beta(alpha, 0.4))))
     told = " ".join(text.get_text() for text in figures.tradeoff_figure(known).axes[0].texts)
     assert "exact curve of this pair" in told and not touching(figures.tradeoff_figure(known))
-    assert dict(facts.facts(known))["exact"].startswith("0.4-GDP  (what endless trials")
+    assert dict(facts.facts(known))["exact"].startswith("0.4-GDP  (true of this pair")
     assert "exact" not in dict(facts.facts(result)) and "β exact" in page.curve_points(known)[0]
 
 

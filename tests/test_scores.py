@@ -45,15 +45,10 @@ def _peeks(ins, outs, significance):
 
 def test_a_perfect_attack_is_found_and_bounded_finitely():
     found = audit.bound(np.full(1000, np.inf), np.zeros(1000), notion=PureDP(), significance=0.05)
-    # No errors in 500 a side are likeliest at the curve's corner, where their probability is (1 + e^−ε)^−1000.
-    limit = -np.log(0.05 ** (-1 / 1000) - 1)
-    assert limit - 1e-3 < found.lower <= limit
-    older = audit.bound(
-        np.full(1000, np.inf), np.zeros(1000), notion=PureDP(), significance=0.05, estimator=ClopperPearson()
-    )
-    # Clopper–Pearson splits the significance: ln((1 − u)/u), u = 1 − 0.025^(1/500)
-    u = 1 - 0.025 ** (1 / 500)
-    assert older.lower == pytest.approx(np.log((1 - u) / u))
+    # no errors in 500 a side: the worst point is the corner r, where that has probability (1 − r)^1000 = 0.05
+    r = 1 - 0.05 ** (1 / 1000)
+    assert found.estimator == "exact" and found.lower == pytest.approx(np.log((1 - r) / r), rel=1e-4)
+    assert found.lower <= np.log((1 - r) / r), "rounded down"
 
 
 def test_the_curve_estimator_reads_the_split():

@@ -157,11 +157,13 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
         return Size(notion, sides, _at_least(notion, parameter, sides, level))
 
     least = min(max(claim, 1e-3 * most), most)
+    # beyond a few trials a table more or less is far less than 1e-4 of the probability
+    enough = (1e-5, 1e-4) if max(absent, present) > FEW else (1e-9, 1e-6)
     start = sized(least)
     few = start.roughly(claim)
     target = significance * (1 - start.slack)
     for _ in range(30):
-        least = first_below(functools.partial(_chance, sized, few, claim), least, most, target)
+        least = first_below(functools.partial(_chance, sized, few, claim), least, most, target, *enough)
         found = sized(least)
         worst, points = found.everywhere(claim)
         if worst <= significance:
@@ -196,7 +198,7 @@ def _whole(size: Size, claim: float, level: float, significance: float) -> Size:
     return size
 
 
-FEW = 300
+FEW = 100
 """Trials of a class up to which a region is exactly that of its bound."""
 
 

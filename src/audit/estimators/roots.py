@@ -19,7 +19,7 @@ def last_below(at: Callable[[float], float], start: float, target: float) -> flo
     low = high = (start, excess(start))
     step = 0.02 * start
     while low[1] > 0:
-        high, parameter = low, low[0] - step
+        high, parameter = low, max(low[0] - step, low[0] / 8)
         if parameter < 1e-9:
             return 0.0
         low, step = (parameter, excess(parameter)), 3 * step
@@ -28,7 +28,7 @@ def last_below(at: Callable[[float], float], start: float, target: float) -> flo
         if parameter > 3 * start:
             return low[0]
         high, step = (parameter, excess(parameter)), 3 * step
-    return narrowed(excess, low, high)[0]
+    return narrowed(excess, low, high, close=-2e-6)[0]
 
 
 def quantile(probability: float) -> float:
@@ -40,10 +40,17 @@ Sample = tuple[float, float]
 """An argument and the value of a rising function there."""
 
 
-def narrowed(rising: Callable[[float], float], low: Sample, high: Sample) -> tuple[float, float]:
-    """A bracket of a root, narrowed to 1e-7 of itself or to where its lower end is the root (Illinois)."""
+def narrowed(
+    rising: Callable[[float], float], low: Sample, high: Sample, width: float = 1e-7, close: float = 0.0
+) -> tuple[float, float]:
+    """A bracket of a root, narrowed to ``width`` of itself, or to where the value at an end is within ``close`` (Illinois).
+
+    Args:
+        low, high: where the function is ≤ 0, and > 0.
+        close: of 0; its sign says which end must be, below 0 the lower one.
+    """
     side = 0
-    while high[0] - low[0] > 1e-7 * high[0] and low[1] < -2e-6:
+    while high[0] - low[0] > width * high[0]:
         share = min(max(-low[1] / (high[1] - low[1]), 0.02), 0.98)
         middle = low[0] + (high[0] - low[0]) * share
         value = rising(middle)
@@ -53,11 +60,15 @@ def narrowed(rising: Callable[[float], float], low: Sample, high: Sample) -> tup
         else:
             low, high = (low[0], low[1] / 2 if side == 1 else low[1]), (middle, value)
             side = 1
+        if min(close, 0.0) <= value <= max(close, 0.0):
+            break
     return low[0], high[0]
 
 
-def first_below(at: Callable[[float], float], start: float, most: float, target: float) -> float:
-    """The least argument, up to ``most``, at which a falling probability is ≤ ``target``."""
+def first_below(
+    at: Callable[[float], float], start: float, most: float, target: float, width: float, close: float
+) -> float:
+    """The least argument, up to ``most``, at which a falling probability is ≤ ``target``; see `narrowed`."""
 
     def spare(parameter: float) -> float:
         return quantile(target) - quantile(at(parameter))
@@ -65,7 +76,7 @@ def first_below(at: Callable[[float], float], start: float, most: float, target:
     low = high = (start, spare(start))
     step = 0.01 * start
     while low[1] >= 0:
-        high, parameter = low, low[0] - step
+        high, parameter = low, max(low[0] - step, low[0] / 8)
         if parameter < 1e-9:
             return high[0]
         low, step = (parameter, spare(parameter)), 3 * step
@@ -74,4 +85,4 @@ def first_below(at: Callable[[float], float], start: float, most: float, target:
             return most
         low, parameter = high, min(high[0] + step, most)
         high, step = (parameter, spare(parameter)), 3 * step
-    return narrowed(spare, low, high)[1]
+    return narrowed(spare, low, high, width, close)[1]
