@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit import cli
-from audit.core import Challenge, Mechanism, Recorded
+from audit.core import AuditError, Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
 OTHER = {*cli.LADDER_GROUPS}  # of the second primary configuration: tests/test_accuracy_first.py
