@@ -188,7 +188,7 @@ def test_verbose_says_more(run, words, loud, monkeypatch):
     for name in (None, "audit"):
         monkeypatch.setattr(logging.getLogger(name), "level", logging.getLogger(name).level)
     _, _, err = run(*SMALL, *words)
-    assert ("DEBUG" in err and "Plan(" in err) == loud
+    assert ("DEBUG" in err and "'_target_': 'audit.mechanisms.gaussian.Gaussian'" in " ".join(err.split())) == loud
     assert loud or err == ""  # quiet where it is piped
 
 
@@ -429,8 +429,8 @@ def test_secrets_are_in_no_file_and_no_tag(run, tmp_path, monkeypatch):
     """Under a secret's key, behind a secret's flag, or from the environment at any remove."""
     monkeypatch.setenv("AUDIT_TEST_WORD", "swordfish")
     (tmp_path / "p.py").write_text(PROGRAM)
-    argv = f"[{sys.executable},p.py,--db-password,hunter2,--token=tiger,'${{oc.env:AUDIT_TEST_WORD}}']"
-    words = ("mechanism=command", f"mechanism.argv={argv}", "mechanism/claim=gdp", "canary=pair", "attacker=column")
+    argv = f"[{sys.executable},p.py,--db-password,hunter2,'--token=tiger','${{oc.env:AUDIT_TEST_WORD}}']"
+    words = ("mechanism=command", f"mechanism.argv={argv}", "mechanism/claim=gdp", "canary=pair", "attacker=logistic")
     status, out, err = run(*words, "trials=400", "backend=serial", "hydra.verbose=audit")
     assert status == 0, err
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("mlruns/**/*") if path.is_file())
@@ -505,12 +505,14 @@ def test_a_ctrl_c_that_was_wrapped_on_its_way_is_still_one(run, monkeypatch, wra
     assert status == 130 and "the same command goes on from there" in err and err.count("\n") == 1
 
 
-def test_a_percent_sign_in_the_folders_name_is_said_at_once(run, tmp_path, monkeypatch):
-    (tmp_path / "p%20x").mkdir()
-    monkeypatch.chdir(tmp_path / "p%20x")
+@pytest.mark.parametrize("name", ["p%20x", "why?x", "a#b"])
+def test_a_folder_may_have_any_name(run, tmp_path, monkeypatch, name):
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
     status, _, err = run(*SMALL)
-    assert status == 2 and "has a % in its name" in err and err.count("\n") == 1
-    assert not list(tmp_path.rglob("*.npz"))
+    assert status == 0, err
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [name]
+    assert (tmp_path / name / "mlruns" / "mlflow.db").is_file()
 
 
 def test_a_job_that_fails_is_said_and_the_sweep_goes_on(run):

@@ -38,7 +38,7 @@ class LikelihoodRatio:
 
     learns: ClassVar[bool] = False
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Go on only where trials may have an exact likelihood ratio.
 
         Raises:
@@ -83,7 +83,7 @@ class Column:
     column: str | None = None
     learns: ClassVar[bool] = False
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Stored rows must have the column: of others, names are known when they have been played."""
         if setup.recorded is not None:
             self._place(setup.recorded.columns)
@@ -241,11 +241,11 @@ class BestOf:
         """A choice is learnt too, so only a single attacker that learns nothing leaves nothing to learn."""
         return len(self.attackers) > 1 or self.attackers[0].learns
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """What each of them asks for."""
         for attacker in self.attackers:
             if isinstance(attacker, Particular):
-                attacker.check(setup)
+                attacker.check_setup(setup)
 
     def __call__(self, trials: Trials) -> Attack:
         """The best attack: each is fitted to three quarters and compared by the area under its curve on the last."""

@@ -851,7 +851,7 @@ class Setup:
         """Go on only where the mechanism can be run on the challenge's data sets.
 
         Raises:
-            AuditError: they are of another type, or the mechanism's own `Particular.check` refuses them.
+            AuditError: they are of another type, or the mechanism's own `Particular.check_setup` refuses them.
         """
         if self.takes and not isinstance(self.data_sets[0], self.takes):
             name, makes = type(self.mechanism).__name__, type(self.data_sets[0])
@@ -861,7 +861,7 @@ class Setup:
                 f"{name} takes {wanted}, and {type(self.challenge).__name__} makes {makes.__name__}; choose {cures}"
             )
         if isinstance(self.mechanism, Particular):
-            self.mechanism.check(self)
+            self.mechanism.check_setup(self)
 
 
 def _hints(function: Any) -> dict[str, Any]:
@@ -875,7 +875,7 @@ def _hints(function: Any) -> dict[str, Any]:
 class Particular(Protocol):
     """An option that does not go with every other one, and says so before anything is played."""
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Go on only where it can work with the others.
 
         Raises:

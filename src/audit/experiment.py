@@ -130,7 +130,7 @@ class Plan:
         setup = Setup(self.mechanism, self.challenge, self.protocol, recorded)
         for part in (self.protocol, self.challenge, self.features, self.attacker, self.criterion):
             if isinstance(part, Particular):
-                part.check(setup)
+                part.check_setup(setup)
         if recorded is None:
             setup.check_data()
 

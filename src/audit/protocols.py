@@ -315,7 +315,7 @@ class OneRun:
         """How many canaries are tested, at most: where the attacker does not learn."""
         return self.trials
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Go on only with a mechanism that shows single canaries, and a challenge of as many as are asked for.
 
         Raises:

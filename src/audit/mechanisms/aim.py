@@ -60,7 +60,7 @@ class AIM:
         rho = rho_from_eps_delta(self.eps, self.delta)
         return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Tables of two columns or more, as many as the claim was computed for."""
         for data in setup.data_sets:
             marginals.refuse_columns("AIM", len(data.domain.columns), self.columns)

@@ -72,12 +72,12 @@ class Answers:
         corner = (self.together * wrong, 1 - self.together * (1 - wrong))
         return (pure, Claim(GDP(), GDP().parameter(*corner)))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Data that are bits."""
         for data in setup.data_sets:
             _allow(data)
 
-    def release(self, data: Array, trials: int, rng: np.random.Generator) -> Answered:
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Answered:
         """(trials, m) answers to the bits of ``data`` (m,).
 
         Raises:

@@ -87,7 +87,7 @@ class Composition:
                 return (dataclasses.replace(add(known), neighbours=self.parts[0].claims[0].neighbours),)
         return ()
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Data that every part takes."""
         for part in self.parts:
             dataclasses.replace(setup, mechanism=part).check_data()

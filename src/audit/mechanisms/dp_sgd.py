@@ -160,7 +160,7 @@ class DPSGD:
         """(ε, δ) by the accountant, which rounds every loss up."""
         return (Claim(ApproximateDP(self.delta), self.eps),)
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Examples, with no more Dirac canaries than the model has coordinates."""
         for data in setup.data_sets:
             self._shapes(data)

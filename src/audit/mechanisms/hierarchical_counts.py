@@ -113,7 +113,7 @@ class HierarchicalCounts:
         leaf = categories(data, self.leaves)
         return np.concatenate([np.bincount(leaf * size // self.leaves, minlength=size) for size in self.sizes])
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are leaves."""
         for data in setup.data_sets:
             self.counts(data)

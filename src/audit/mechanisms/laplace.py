@@ -142,7 +142,7 @@ class ClassMean:
         """(1,) the mean of the clipped scores."""
         return np.array([np.mean(np.clip(numbers(data), 0.0, self.top))])
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records of one number each."""
         for data in setup.data_sets:
             numbers(data)

@@ -95,7 +95,7 @@ class RandomisedResponse:
     def _log_odds(self) -> float:
         return self.eps / self.noise_scale
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are bits."""
         for data in setup.data_sets:
             _bits(data)
@@ -168,7 +168,7 @@ class OneHotFlip:
         """(people · categories,) the bits of everybody, one person after the other."""
         return np.eye(self.categories)[categories(data, self.categories)].reshape(-1)
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are categories."""
         for data in setup.data_sets:
             self.vectors(data)

@@ -89,7 +89,7 @@ class Exponential:
         """(k,) ln P(candidate)."""
         return np.asarray(log_softmax(_votes(data, self.candidates) * self.eps / 2 / self.noise_scale))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are candidates."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
@@ -145,7 +145,7 @@ class PermuteAndFlip:
         others = np.log1p(-np.outer(t, heads))
         return np.asarray(logsumexp(others.sum(axis=1, keepdims=True) - others, axis=0, b=w[:, None]) + np.log(heads))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are candidates."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
@@ -205,7 +205,7 @@ class NoisyMax:
         density = -np.abs(x[:, None] - votes) / scale - np.log(2 * scale)
         return np.asarray(logsumexp(density + below.sum(axis=1, keepdims=True) - below, axis=0, b=w[:, None]))
 
-    def check(self, setup: Setup) -> None:
+    def check_setup(self, setup: Setup) -> None:
         """Records that are candidates."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
