@@ -21,7 +21,7 @@ PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMENTS = re.compile(r"^<!-- (\w+) -->$", re.MULTILINE)
 INCLUDED = re.compile(r"^<!-- include (\S+) -->$", re.MULTILINE)
-SHELL = {"make", "source", "pip", "pre-commit", "ray"}
+SHELL = {"make", "source", "export", "pip", "pre-commit", "ray"}
 RUN_ELSEWHERE = {"own-mechanism": "test_own_mechanism_page.py"}
 """Pages whose commands build on each other, and the tests that run them whole."""
 

@@ -9,6 +9,7 @@ from audit.attackers import Column, LikelihoodRatio, Logistic
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Claim, Counts, Refused
 from audit.criteria import Advantage, Fixed
+from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.curve import Curve
 from audit.estimators.joint_bayes import JointBayes
@@ -273,7 +274,9 @@ def test_a_side_with_too_few_stored_trials_is_refused(tmp_path, protocol):
             trials = super().recorded()
             return trials[np.r_[np.flatnonzero(trials.bits)[:480], np.flatnonzero(~trials.bits)[:20]]]
 
-    made = dataclasses.replace(plan(tmp_path, Scarce(), trials=500, attacker=Column("score")), protocol=protocol)
+    made = dataclasses.replace(
+        plan(tmp_path, Scarce(), trials=500, attacker=Column("score")), protocol=protocol, estimators=(Betting(),)
+    )
     with pytest.raises(AuditError, match=r"^\d of the \d+ trials of a part are without the record, and 10 are needed"):
         audit(made)
 

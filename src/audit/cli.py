@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _sigterm_raises():
             _enter_working_directory()
-            if words and "=" not in words[0] and words[0][0:1] not in ("-", "~"):
+            if words and "=" not in words[0] and words[0][:1] not in ("-", "~"):
                 return _subcommand(words[0])(words[1:])
             if {"--help", "-h"} & set(words):
                 return _help()
@@ -585,13 +585,18 @@ def mask(text: str) -> str:
 
     >>> mask("mechanism.argv=[python,mine.py,--db-password,hunter2,--token=abc]")
     'mechanism.argv=[python,mine.py,--db-password,***,--token=***]'
+    >>> mask("mechanism.argv=[mine,--password,'a, b','--token=c, d',x]")
+    "mechanism.argv=[mine,--password,***,'--token=***',x]"
     >>> mask("canary.api_key=abc"), mask("mechanism.path=s3://me:pw@host/rows.csv"), mask("mechanism=broken/new_key")
     ('canary.api_key=***', 'mechanism.path=s3://***@host/rows.csv', 'mechanism=broken/new_key')
     """
     whole = re.fullmatch(rf"([+\w./@]*\b{SECRET})=(.+)", text, flags=re.IGNORECASE)
     if whole:
         return f"{whole[1]}={HIDDEN}"
-    text = re.sub(rf"(--?[\w-]*?\b{SECRET}['\"]?[=,\s]\s*)[^,\]\s]+", rf"\1{HIDDEN}", text, flags=re.IGNORECASE)
+    flag = rf"--?[\w-]*?\b{SECRET}"
+    text = re.sub(rf"(['\"])({flag}=).*?\1", rf"\1\2{HIDDEN}\1", text, flags=re.IGNORECASE)
+    word = r"""(?:'[^']*'|"[^"]*"|[^,\]'"]+)"""
+    text = re.sub(rf"({flag}['\"]?[=,\s]\s*){word}", rf"\1{HIDDEN}", text, flags=re.IGNORECASE)
     return re.sub(r"(://)[^/@\s]+@", rf"\1{HIDDEN}@", text)
 
 

@@ -11,6 +11,7 @@ from audit.judgement.verdict import computed_excess
 CONF = Path(__file__).parents[2] / "conf" / "mechanism"
 HONEST = sorted(path.stem for path in CONF.glob("*.yaml"))
 BUGS = sorted(f"broken/{path.stem}" for path in (CONF / "broken").glob("*.yaml"))
+PAIRS = {"answers": ["canary=coins", "canary.count=1"]}  # of those that name no pair of their own
 OWN = {"callable", "command", "stored"}  # of people's own code nothing is known
 OWN |= {"answers"}  # has many canaries, and no pair
 KNOWN = {
@@ -22,7 +23,7 @@ KNOWN = {
 def excess(option):
     """The exact curve of the option's own pair, and what it needs beyond the claim."""
     cli._register()
-    _, (plan,) = cli.check([f"mechanism={option}", "backend=serial"], many=False)
+    _, (plan,) = cli.check([f"mechanism={option}", "backend=serial", *PAIRS.get(option, [])], many=False)
     curve = exact_curve(plan.mechanism, plan.challenge)
     return curve, computed_excess(curve, plan.mechanism.claims[0])
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from audit.core import TRIAL_ARRAYS, Array, AuditError, Trials
-from audit.game.identity import fingerprint
+from audit.game.identity import fingerprint, without_words
 from audit.game.play import CanaryGame, Game
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,10 @@ class Cache:
     game: Game | CanaryGame
 
     def __post_init__(self) -> None:
-        about = json.dumps(fingerprint(self.game), sort_keys=True, default=repr)
+        found = fingerprint(self.game)
+        about = json.dumps(found, sort_keys=True, default=repr)
         object.__setattr__(self, "folder", self.root / hashlib.sha256(about.encode()).hexdigest()[:16])
-        object.__setattr__(self, "_about", about)
+        object.__setattr__(self, "_about", json.dumps(without_words(found), sort_keys=True, default=repr))
 
     folder: Path = dataclasses.field(init=False)
     _about: str = dataclasses.field(init=False, repr=False)

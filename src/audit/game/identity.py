@@ -91,6 +91,25 @@ def _inside(value: Any) -> Any:
     return _describe(value) if _is_record(value) else value
 
 
+def without_words(about: dict[str, Any]) -> dict[str, Any]:
+    """A fingerprint as it may be kept: texts among the options may be passwords, or come from the environment.
+
+    >>> without_words({"mechanism": ["pkg.Program", 100, {"argv": ["run", "hunter2"], "batch": 5}], "seed": 0})
+    {'mechanism': ['pkg.Program', 100, {'argv': ['***', '***'], 'batch': 5}], 'seed': 0}
+    """
+    return about | {part: _without_words(about[part]) for part in ("mechanism", "features") if part in about}
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_words(below) for name, below in value.items()}
+    if isinstance(value, list) and len(value) == 3 and isinstance(value[2], dict):  # what `_describe` makes
+        return [*value[:2], _without_words(value[2])]
+    if isinstance(value, list):
+        return [_without_words(below) for below in value]
+    return value if value is None or isinstance(value, int | float) else "***"
+
+
 def _modules(thing: Any) -> set[str]:
     """Where the classes of a thing and of its parts are written, and what other code they name."""
     parts = thing if isinstance(thing, list | tuple) else _fields(thing).values() if _is_record(thing) else ()

@@ -77,7 +77,7 @@ class Answers:
         for data in setup.data_sets:
             _allow(data)
 
-    def release(self, data: Array, trials: int, rng: np.random.Generator) -> Answered:
+    def release(self, data: Any, trials: int, rng: np.random.Generator) -> Answered:
         """(trials, m) answers to the bits of ``data`` (m,).
 
         Raises:

@@ -280,7 +280,9 @@ class _Program:
         if answer is None and not fresh and self._status() == 0:
             answer = self._exchange(line, timeout)
         if answer is None:
-            raise _Failed(f"it left without an answer ({_left(self._status())}){self.last_words()}")
+            failed = _Failed(f"it left without an answer ({_left(self._status())}){self.last_words()}")
+            self.stop()  # what it may have left behind
+            raise failed
         return answer
 
     def _exchange(self, line: str, timeout: float) -> str | None:
