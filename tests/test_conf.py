@@ -55,7 +55,7 @@ def words(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("x,y\n0,0\n0,0\n1,1\n")
     (tmp_path / "t.json").write_text('{"x": 2, "y": 2}')
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "own_in_conf.py").write_text("def count(data, rng):\n    return len(data.records) + rng.normal()\n")
+    (tmp_path / "own_in_conf.py").write_text("def count(data, rng):\n    return rng.normal()\n")
     (tmp_path / "program.py").write_text(PROGRAM)
     np.savez(tmp_path / "rows.npz", score=np.arange(400.0), present=np.arange(400) % 2)
     cli._register()

@@ -6,31 +6,58 @@ import itertools
 import pytest
 from test_conf import NEEDS, PROGRAM, words  # noqa: F401
 
-from audit import cli
+from audit import cli, experiment
 from audit.core import AuditError
 from audit.experiment import Plan, audit, foresee
 
 CONF = cli.folder("conf")
-GROUPS = {group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in cli.GROUPS}
+GROUPS = {
+    group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in cli.GROUPS if group != "backend"
+}
 QUICK = {
-    "protocol=sequential": ["protocol.first=100", "protocol.inner=2"],
+    "protocol=sequential": ["protocol.first=100"],
+    "mechanism=dp_sgd": ["mechanism.epochs=1"],
     "protocol=crossfit": ["protocol.folds=3", "protocol.inner=2"],
 }
 OWN = {"canary=tabular", "mechanism=callable", "mechanism=command", "mechanism=stored"}  # they need files
 
 
-def pair(one: str, other: str, needs) -> Plan | None:
-    """The plan of two options beside the defaults; None where it is refused."""
-    options = [word for option in (one, other) for word in (needs(option) if option in OWN else [option])]
-    chosen = [word for option in (one, other) for word in QUICK.get(option, [])]
-    learner = [] if "attacker=" in one + other else ["attacker=logistic"]  # the usual one takes half a second
-    small = ["mechanism.epochs=1", "canary.rows=40"] if "mechanism=dp_sgd" in (one, other) else []
+Option = tuple[str, str]  # a group and one of its options
+Row = dict[str, str]  # the options that are chosen, by group; the others are the defaults
+
+
+def plan_of(row: Row, needs) -> Plan | None:
+    """The plan of these options beside the defaults; None where it is refused."""
+    chosen = [f"{group}={option}" for group, option in row.items()]
+    own = [more for word in chosen if word in OWN for more in needs(word)]
+    quick = [more for word in chosen for more in QUICK.get(word, [])]
+    learner = [] if "attacker" in row else ["attacker=logistic"]  # the usual one takes half a second
     try:
-        _, (plan,) = cli.check([*options, *chosen, *learner, *small, "trials=200", "backend=serial"], many=False)
+        _, (plan,) = cli.check([*chosen, *own, *quick, *learner, "trials=200", "backend=serial"], many=False)
     except AuditError as refusal:
         assert "\n" not in str(refusal)
         return None
     return plan
+
+
+def pairs_of(row: Row) -> set[frozenset[Option]]:
+    return {frozenset(two) for two in itertools.combinations(row.items(), 2)}
+
+
+def widened(row: Row, done: set[frozenset[Option]], refused: set[frozenset[Option]]) -> Row:
+    """More options, one of each other group: those with the most pairs that are not done, and none that is refused."""
+    for group, options in GROUPS.items():
+        if group in row:
+            continue
+        best, most = None, 0
+        for option in options:
+            new = pairs_of({**row, group: option}) - pairs_of(row)
+            count = len(new - done)
+            if count > most and not new & refused:
+                best, most = option, count
+        if best is not None:
+            row = {**row, group: best}
+    return row
 
 
 @pytest.fixture(scope="session")
@@ -39,16 +66,57 @@ def played(tmp_path_factory):
     return tmp_path_factory.mktemp("pairs")
 
 
+@pytest.fixture
+def quick(monkeypatch):
+    """Neither the estimators beside the chosen one nor the power afterwards is in question."""
+    monkeypatch.setattr(cli, "_other_estimators", lambda config, chosen: ())
+    monkeypatch.setattr(experiment, "power_after", lambda plan, evidence, efficiency: None)
+
+
+def play(plan: Plan, root) -> None:
+    """Whatever an audit raises is news, but for names of columns: they are known when the first block has been played."""
+    try:
+        audit(dataclasses.replace(plan, root=root))
+    except AuditError as refusal:
+        assert "set attacker.column to one of" in str(refusal)
+
+
+SHARES = 4
+"""Each share has some of the mechanisms, with all their pairs; the first has the pairs without a mechanism too."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "second"), [*itertools.combinations([g for g in GROUPS if g != "backend"], 2)])
-def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(first, second, words, played):  # noqa: F811
-    for one, other in itertools.product(GROUPS[first], GROUPS[second]):
-        plan = pair(f"{first}={one}", f"{second}={other}", words)
-        if plan is None:
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(share, words, played, quick):  # noqa: F811
+    """2,000 pairs: each is composed alone; those that are not refused are played, many in one audit."""
+    mine = GROUPS | {"mechanism": GROUPS["mechanism"][share::SHARES]}
+    todo = [
+        {first: one, second: other}
+        for first, second in itertools.combinations(mine, 2)
+        if share == 0 or "mechanism" in (first, second)
+        for one, other in itertools.product(mine[first], mine[second])
+    ]
+    done, refused = set(), set()
+    for row in todo:
+        if pairs_of(row) <= done:
             continue
-        foresee(plan)
-        alone = dataclasses.replace(plan, estimators=plan.estimators[:1], root=played)
-        audit(alone)  # whatever it raises is news
+        alone = plan_of(row, words)
+        if alone is None:
+            refused |= pairs_of(row)
+            continue
+        wide = widened(row, done, refused)
+        plan = plan_of(wide, words)
+        play(plan or alone, played)
+        done |= pairs_of(wide if plan else row)
+    assert len(done) > 100 and len(refused) > 100
+
+
+@pytest.mark.parametrize(
+    ("protocol", "estimator"), itertools.product(GROUPS["protocol"], ["exact", "betting", "curve", "joint_bayes"])
+)
+def test_what_is_not_refused_can_be_foreseen(protocol, estimator, words):  # noqa: F811
+    plan = plan_of({"protocol": protocol, "estimator": estimator}, words)
+    assert plan is None or foresee(plan)
 
 
 @pytest.mark.parametrize("protocol", ["crossfit", "one_run", "sequential"])
