@@ -112,7 +112,8 @@ def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(share, wor
 
 
 @pytest.mark.parametrize(
-    ("protocol", "estimator"), itertools.product(GROUPS["protocol"], ["exact", "betting", "curve", "joint_bayes"])
+    ("protocol", "estimator"),
+    [*itertools.product(GROUPS["protocol"], ["exact", "betting", "curve", "joint_bayes"])],
 )
 def test_what_is_not_refused_can_be_foreseen(protocol, estimator, words):  # noqa: F811
     plan = plan_of({"protocol": protocol, "estimator": estimator}, words)

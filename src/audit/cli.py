@@ -281,7 +281,7 @@ def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequenc
 PLAN_PAGE = """audit plan [group=option …] [key=value …] [-m]
 
 What the audit that these words describe could find, before anything is played: the mu_emp to expect from a perfect
-attack, the least μ above the claim that is found 4 times in 5, the test trials that would find 1.25 times the claim,
+attack, the least μ that is detected with a chance of 80 %, the test trials that detect 1.25 times the claim so often,
 and the seconds and memory that it takes. What cannot work is refused here as it is by audit itself.
 
 Examples
@@ -353,6 +353,7 @@ def check(
     from hydra.types import RunMode
     from omegaconf import OmegaConf
 
+    _check_hydras_keys(overrides)
     with initialize_config_dir(str(folder("conf")), version_base="1.3", job_name="audit"):
         fixed = [word for word in overrides if not _parse([word])[0].is_sweep_override()]
         base = _compose(fixed, primary)
@@ -563,6 +564,17 @@ def _check_keys(
         key = re.split(r"[.=@/]", override.lstrip("+"), maxsplit=1)[0]
         if key not in known:
             raise AuditError(f"no key {key!r}{nearest(key, known)} See audit --help")
+
+
+def _check_hydras_keys(overrides: Sequence[str]) -> None:
+    """Raise AuditError if a key is added to Hydra's own configuration that Hydra does not read."""
+    from hydra.conf import HydraConf
+
+    known = [field.name for field in dataclasses.fields(HydraConf)]
+    for override in overrides:
+        added = re.match(r"\++hydra\.(\w+)", override)
+        if added and added[1] not in known:
+            raise AuditError(f"hydra has no key {added[1]!r}{nearest(added[1], known)} See audit --hydra-help")
 
 
 def _keys_of(primary: str) -> tuple[list[str], list[str]]:
@@ -889,9 +901,12 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
     for part, below in node.items():  # an option inside the option, such as mechanism.claim
         if isinstance(below, dict) and str(below.get("_target_")).rpartition(".")[2] == cause.title:
             group, written = f"{group}.{part}", written.get(part) or {}
-    follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", str(written.get(str(key))))
-    where = follows[1] if follows else f"{group}.{key}"
-    return f"{where}{place}={deepest['input']}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"
+    value = str(written.get(str(key)))
+    from_environment = "oc.env" in value
+    follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", value)
+    where = follows[1] if follows and not from_environment else f"{group}.{key}"
+    shown = f"{where}{place}={HIDDEN}" if from_environment else mask(f"{where}{place}={deepest['input']}")
+    return f"{shown}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"
 
 
 def _fields(node: dict[str, Any]) -> list[str]:
