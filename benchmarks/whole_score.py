@@ -21,7 +21,7 @@ from audit.estimators.curve import calibrated
 from audit.estimators.exact import Exact
 from audit.privacy import GDP, ApproximateDP, Notion, PureDP
 
-AUDITS, SIGNIFICANCE = 600, 0.01
+AUDITS, SIGNIFICANCE = 300, 0.01
 Draw = Callable[[np.random.Generator, int, bool], Array]
 
 
@@ -164,13 +164,17 @@ def chosen(case: Case, n: int) -> float:
 
 
 def needed(power: Callable[[Case, int], float], case: Case, start: int) -> int:
-    """n with power 0.8: Φ⁻¹(power) grows with √n, from the mean of four simulated sizes."""
-    n, found = start, []
-    for _ in range(4):
-        reached = float(np.clip(power(case, n), 0.02, 0.98))
-        found.append(n * ((ndtri(0.99) + ndtri(0.8)) / (ndtri(0.99) + ndtri(reached))) ** 2)
-        n = max(5, round(found[-1]))
-    return round(float(np.mean(found[1:])))
+    """n with power 0.8, by a line through Φ⁻¹(power) over ln n at sizes around the last estimate."""
+    sizes: list[int] = []
+    reached: list[float] = []
+    n = start
+    for _ in range(2):
+        for share in (0.85, 1.0, 1.15):
+            sizes.append(max(5, round(share * n)))
+            reached.append(float(ndtri(np.clip(power(case, sizes[-1]), 0.02, 0.98))))
+        slope, height = np.polyfit(np.log(sizes), reached, 1)
+        n = round(math.exp(np.clip((ndtri(0.8) - height) / slope, math.log(n / 2), math.log(2 * n))))
+    return n
 
 
 def main(words: list[str]) -> None:
@@ -180,8 +184,8 @@ def main(words: list[str]) -> None:
         if words and not any(word in case.name for word in words):
             continue
         every = needed(whole, case, case.start)
-        one = needed(known, case, round(1.2 * every))
-        picked = needed(chosen, case, round(1.3 * one))
+        one = needed(known, case, every)
+        picked = needed(chosen, case, round(1.1 * one))
         print(f"| {case.name} | {every:,} | {picked:,} | {one:,} | {case.limit} |", flush=True)
 
 

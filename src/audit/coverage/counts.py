@@ -142,14 +142,14 @@ def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -
 
 
 def exact_row(drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int) -> Row:
-    """Of `Exact`: by its region where all audits have one truth, else bound by bound of 4·``solved`` audits only.
+    """Of `Exact`: by its region where all audits have one truth, else bound by bound of 50·``solved`` audits only.
 
     The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of them.
     """
     estimate = Exact(nominal)
     base = clopper_pearson(drawn, notion, nominal)
     one = len(np.unique(drawn.truth)) == 1
-    audits = len(drawn.fp) if one else min(4 * solved, len(drawn.fp))
+    audits = len(drawn.fp) if one else min(50 * solved, len(drawn.fp))
     lower = np.array([estimate.lower(drawn.counts(i), notion) for i in range(min(solved, audits) if one else audits)])
     if one:
         region = estimate.region(notion, float(drawn.truth[0]) + ROUNDING, drawn.absent, drawn.present)
