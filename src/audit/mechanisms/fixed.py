@@ -27,7 +27,6 @@ class Fixed:
         delta: of the same.
         degree: most columns of a marginal.
         rows: of a synthetic table; given, never read from the data.
-        noise_scale: share of the promised noise that is added: 1 is honest, less is a bug to be found.
 
     References:
         Ganev, Annamalai, Kulynych 2026, arXiv:2604.18352: fixed structure, no selection, no compression.
@@ -37,7 +36,6 @@ class Fixed:
     delta: Annotated[float, Field(gt=0, lt=1)]
     degree: Annotated[int, Field(ge=1, le=3)] = 1
     rows: Annotated[int, Field(ge=1)] = 50
-    noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -45,6 +43,10 @@ class Fixed:
     def claims(self) -> tuple[Claim, ...]:
         """GDP first, since there are only Gaussian measurements; then what it implies."""
         return claims.of_gaussians(self.eps, self.delta)
+
+    def added_sigma(self, sigma: float) -> float:
+        """Standard deviation of the noise that is added where the claim asks for ``sigma``."""
+        return sigma
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> NoisyMarginals:
         """Measure now; fit and draw rows only when somebody looks at them."""
@@ -56,11 +58,12 @@ class Fixed:
             ledger.spend(f"measure {','.join(clique)}", 1 / (2 * sigma**2))
         ledger.close()
         synthesis = rng.spawn(1)[0]  # so that the noise is the same whether or not rows are drawn
+        added = self.added_sigma(sigma)
         noisy = {
-            c: data.marginal(c) + rng.normal(0.0, self.noise_scale * sigma, size=(trials, data.domain.size(c)))
+            c: data.marginal(c) + rng.normal(0.0, added, size=(trials, data.domain.size(c)))
             for c in cliques
         }
-        return NoisyMarginals(data.domain, noisy, sigma, self.noise_scale, self.rows, synthesis)
+        return NoisyMarginals(data.domain, noisy, sigma, added, self.rows, synthesis)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +74,7 @@ class NoisyMarginals:
         domain: of the data.
         noisy: clique → (n, cells).
         sigma: standard deviation of the noise that was promised.
-        noise_scale: share of it that was added.
+        added_sigma: standard deviation of the noise that was added.
         rows: of a synthetic table.
         rng: for these rows.
     """
@@ -79,7 +82,7 @@ class NoisyMarginals:
     domain: Domain
     noisy: dict[Clique, Array]
     sigma: float
-    noise_scale: float
+    added_sigma: float
     rows: int
     rng: np.random.Generator
 
@@ -90,7 +93,7 @@ class NoisyMarginals:
 
     def log_ratio(self, absent: Table, present: Table) -> Array:
         """(n,) of one Gaussian per cell; fits and rows are post-processing and add nothing."""
-        precision = (self.sigma * self.noise_scale) ** -2
+        precision = self.added_sigma**-2
         parts = [
             marginals.gaussian_log_ratio(y, absent.marginal(c), present.marginal(c), precision)
             for c, y in self.noisy.items()
