@@ -6,7 +6,7 @@ from mechanisms.samples import is_log_ratio, log_ratios, shares_are
 from scipy.integrate import quad
 from scipy.stats import laplace
 
-from audit.mechanisms.above_threshold import ABOVE, BELOW, SILENT, AboveThreshold, log_chance
+from audit.mechanisms.above_threshold import ABOVE, BELOW, SILENT, AboveThreshold, log_probability
 from audit.privacy import PureDP
 
 ABSENT, PRESENT = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([[1.0, 1.0, 1.0, 0.0]])
@@ -25,7 +25,7 @@ def loss(noise, queries, cutoff):
     """The log-ratio of ⊥ⁿ⊤ᶜ between 0ⁿ1ᶜ and 1ⁿ0ᶜ at threshold 0: the worst one of the known bugs."""
     zeros = np.repeat([0.0, 1.0], [queries, cutoff])
     said = np.repeat([BELOW, ABOVE], [queries, cutoff])
-    return log_chance(zeros, said, 0.0, noise) - log_chance(1 - zeros, said, 0.0, noise)
+    return log_probability(zeros, said, 0.0, noise) - log_probability(1 - zeros, said, 0.0, noise)
 
 
 @pytest.mark.parametrize("cutoff", [1, 2, 5])

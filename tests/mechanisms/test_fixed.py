@@ -10,7 +10,7 @@ from scipy.stats import norm
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms.broken.less_noise import FixedLessNoise
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.privacy import GDP, ZCDP
 
 PAIR = WorstCase()
@@ -19,7 +19,7 @@ RHO = 0.10341283143
 
 
 def release(trials=3000, data=ABSENT, seed=0, **options):
-    mechanism = FixedLessNoise if "noise_fraction" in options else Fixed
+    mechanism = FixedLessNoise if "noise_fraction" in options else FixedMarginals
     return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
 
 
@@ -36,7 +36,7 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(degree, count, c
 
 
 def test_claims_gdp_first():
-    claims = Fixed(eps=1, delta=0.01, degree=2).claims
+    claims = FixedMarginals(eps=1, delta=0.01, degree=2).claims
     assert [type(c.notion).__name__ for c in claims] == ["GDP", "ZCDP", "ApproximateDP"]
     assert claims[0].notion == GDP() and claims[0].parameter == pytest.approx(0.45478089545, abs=1e-10)
     assert claims[1].notion == ZCDP() and claims[1].parameter == pytest.approx(RHO, abs=1e-10)
@@ -91,4 +91,4 @@ def test_columns_alone_fit_any_domain_and_pairs_are_refused_in_time():
 )
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
-        Fixed(**({"eps": 1, "delta": 0.01} | bad))
+        FixedMarginals(**({"eps": 1, "delta": 0.01} | bad))
