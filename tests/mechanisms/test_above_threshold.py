@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from mechanisms.samples import is_log_ratio, log_ratios, shares_are
+from mechanisms.samples import is_log_ratio, log_ratios, shares_are, with_noise
 from scipy.integrate import quad
 from scipy.stats import laplace
 
@@ -55,10 +55,10 @@ def test_what_is_said_has_the_law_and_that_of_other_noise_does_not(cutoff):
     chances = np.exp([AboveThreshold(eps=4, cutoff=cutoff).law(PRESENT, said) for said in every])
 
     def counts(share):
-        runs = AboveThreshold(eps=4, cutoff=cutoff, noise_scale=share).release(
+        runs = with_noise(AboveThreshold, share, eps=4, cutoff=cutoff).release(
             PRESENT, 40_000, np.random.default_rng(0)
         )
-        return [int(np.sum(np.all(runs.said == said, axis=1))) for said in every]
+        return [int(np.sum(np.all(runs.outcomes == said, axis=1))) for said in every]
 
     assert sum(counts(1.0)) == 40_000
     assert shares_are(counts(1.0), chances)  # false failure 1e-6

@@ -10,8 +10,8 @@ from scipy.special import ndtri
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms import aim, marginals
-from audit.mechanisms.broken.less_noise import AIMLessNoise
 from audit.mechanisms.aim import AIM
+from audit.mechanisms.broken.less_noise import AIMLessNoise
 from audit.privacy import GDP, ZCDP
 
 PAIR = WorstCase()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit.accountants import pure_to_renyi
-from audit.mechanisms.checks import LaplaceThreshold, GaussianThreshold, stopping_law
+from audit.mechanisms.checks import GaussianThreshold, LaplaceThreshold, stopping_law
 
 
 def test_every_gaussian_look_costs():

@@ -72,7 +72,7 @@ def test_ten_answers_averaged_against_one():
     # A mean of ten has excess kurtosis 0.3, which makes the sd of ln sd 7 % larger: false failure 3e-7.
     assert scale_is(values.mean(axis=1), 4.4721, sigmas=5.5)
     assert not scale_is(values.mean(axis=1), 1.3 * 4.4721, sigmas=5.5)
-    assert math.sqrt(2) * Laplace(eps=1).scale == pytest.approx(1.4142, abs=5e-5)
+    assert math.sqrt(2) * Laplace(eps=1).added_scale == pytest.approx(1.4142, abs=5e-5)
 
 
 def test_parts_are_independent_and_their_log_ratios_add_up():

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
-from audit.mechanisms.broken.less_noise import FixedLessNoise
+from audit.mechanisms.broken.less_noise import FixedMarginalsLessNoise
 from audit.mechanisms.fixed import FixedMarginals
 from audit.privacy import GDP, ZCDP
 
@@ -19,7 +19,7 @@ RHO = 0.10341283143
 
 
 def release(trials=3000, data=ABSENT, seed=0, **options):
-    mechanism = FixedLessNoise if "noise_fraction" in options else FixedMarginals
+    mechanism = FixedMarginalsLessNoise if "noise_fraction" in options else FixedMarginals
     return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
 
 

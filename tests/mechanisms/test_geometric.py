@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are, with_noise
 
 from audit.mechanisms.geometric import GeometricMechanism
 from audit.privacy import PureDP
@@ -9,7 +9,7 @@ ABSENT, PRESENT = np.zeros(10), np.zeros(11)
 
 
 def noise(share=1.0, trials=20_000):
-    return GeometricMechanism(eps=1, noise_scale=share).release(ABSENT, trials, np.random.default_rng(0)).noisy - 10
+    return with_noise(GeometricMechanism, share, eps=1).release(ABSENT, trials, np.random.default_rng(0)).noisy - 10
 
 
 def test_noise_has_the_two_sided_geometric_law_and_a_broken_one_is_found():
@@ -39,7 +39,7 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: GeometricMechanism(eps=1).tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        broken = GeometricMechanism(eps=1, noise_scale=share)
+        broken = with_noise(GeometricMechanism, share, eps=1)
         assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)
 
 
