@@ -24,7 +24,7 @@ from audit.core import Trials
 from audit.features import Hybrid, WhiteBox
 from audit.game import WORK, Cache, Game, Ray, carried, start_ray
 from audit.mechanisms.aim import AIM
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.mechanisms.gaussian import Gaussian
 from audit.mechanisms.mst import MST
 
@@ -69,7 +69,7 @@ def alone(name: str) -> Constants:
     return fixed, each, once, width
 
 
-MECHANISMS = {make.__name__: make for make in (Gaussian, Fixed, MST, AIM)}
+MECHANISMS = {make.__name__: make for make in (Gaussian, FixedMarginals, MST, AIM)}
 FEATURES = {make.__name__: make for make in (WhiteBox, Hybrid)}
 
 
@@ -85,7 +85,7 @@ def trials(mechanism: str, features: str) -> Constants:
 
 
 def block() -> Constants:
-    game = Game(Fixed(eps=1, delta=0.01), WorstCase(), WhiteBox(), 0)
+    game = Game(FixedMarginals(eps=1, delta=0.01), WorstCase(), WhiteBox(), 0)
     part = game.play(0)
     with tempfile.TemporaryDirectory() as folder:
         cache = Cache(Path(folder), game)
@@ -94,7 +94,7 @@ def block() -> Constants:
 
 def attack(name: str) -> Constants:
     """On rows of 18 columns."""
-    game = Game(Fixed(eps=1, delta=0.01, degree=2), WorstCase(), WhiteBox(), 0)
+    game = Game(FixedMarginals(eps=1, delta=0.01, degree=2), WorstCase(), WhiteBox(), 0)
     rows = Trials.concatenate([game.play(b) for b in range(20)])
     make, before = getattr(attackers, name), peak()
     first, few, many = (processor(lambda n=n: make()(rows[:n])(rows[:n])) for n in (100, 2000, 20_000))

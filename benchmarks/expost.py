@@ -22,7 +22,12 @@ from audit.criteria import Advantage
 from audit.estimators.ex_post import ExPost
 from audit.features import Hybrid
 from audit.game import Game
-from audit.mechanisms.broken_brownian import FreshNoise, PreviousStep, StopsOnRawData, ValidationOnly
+from audit.mechanisms.broken.brownian import (
+    FreshNoise,
+    PreviousStep,
+    StopsOnRawData,
+    ValidationOnly,
+)
 from audit.mechanisms.brownian import Brownian
 from audit.mechanisms.laplace_reduction import LaplaceReduction
 from audit.mechanisms.train_and_check import TrainAndCheck

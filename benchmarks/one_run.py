@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,13 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun
 from audit.estimators.one_run_betting import OneRunBetting
 from audit.estimators.one_run_fdp import OneRunFDP
+from audit.mechanisms.broken.dp_sgd import (
+    ConstantNoise,
+    DPSGDLessNoise,
+    ForgottenEpochs,
+    ShuffledBatches,
+    SumClipped,
+)
 from audit.mechanisms.dp_sgd import DPSGD
 from audit.privacy import ApproximateDP
 from audit.protocols import middle
@@ -106,12 +114,12 @@ def seconds():
 
 
 TWINS = {
-    "none: honest": {},
-    "noise divided by the batch size twice": {"noise_scale": 0.0175},
-    "clipping of the sum": {"clipped": "sum"},
-    "shuffled batches accounted as Poisson, one epoch": {"batches": "shuffled", "epochs": 1},
-    "noise with a constant key": {"noise": "constant"},
-    "accountant off by one epoch of two": {"epochs": 2, "forgotten_epochs": 1},
+    "none: honest": DPSGD,
+    "noise divided by the batch size twice": partial(DPSGDLessNoise, noise_fraction=0.0175),
+    "clipping of the sum": SumClipped,
+    "shuffled batches accounted as Poisson, one epoch": partial(ShuffledBatches, epochs=1),
+    "noise with a constant key": ConstantNoise,
+    "accountant off by one epoch of two": partial(ForgottenEpochs, epochs=2, forgotten_epochs=1),
 }
 
 
@@ -121,8 +129,8 @@ def twins():
     print("|---|---|---|---|---|")
     single, many = Planted(kind="dirac", rows=100), Planted(kind="dirac", dataset="digits", count=600)
     notion, half = ApproximateDP(0.5), 2000
-    for bug, changes in TWINS.items():
-        mechanism, scores = DPSGD(eps=0.1, delta=0.5, **changes), []
+    for bug, make in TWINS.items():
+        mechanism, scores = make(eps=0.1, delta=0.5), []
         for bit in (False, True):
             data = single.data([bit])
             parts = [mechanism.release(data, 500, np.random.default_rng((7, bit, i))) for i in range(8)]
@@ -133,7 +141,7 @@ def twins():
         counts = _counts(absent[half:], present[half:], at)
         reached = counts.tp / half - np.exp(0.1) * counts.fp / half
         found = ClopperPearson(0.01).lower(counts, notion)
-        seen, bits = trained(DPSGD(eps=2.0, delta=DELTA, **changes), many, 0)
+        seen, bits = trained(make(eps=2.0, delta=DELTA), many, 0)
         ones = [OneRun(0.01).lower(right(seen[f"white box, {name}"], bits), NOTION) for name in ("ratio", "sum")]
         print(f"| {bug} | {reached:.3f} | {found:.2f} | {ones[0]:.2f} | {ones[1]:.2f} |", flush=True)
 

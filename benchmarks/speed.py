@@ -32,14 +32,14 @@ from audit.estimators.curve import Curve
 from audit.features import Hybrid, WhiteBox
 from audit.game import Game, Played, Ray, Serial, carried, start_ray
 from audit.mechanisms.aim import AIM
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.mechanisms.mst import MST
 from audit.privacy import GDP
 from audit.protocols import Crossfit
 
 TRIALS = 10_000
 PAIR = WorstCase()
-MADE = {"fixed": Fixed, "mst": MST, "aim": AIM}
+MADE = {"fixed": FixedMarginals, "mst": MST, "aim": AIM}
 
 RIVAL = """
 import sys, time
@@ -145,7 +145,7 @@ def white() -> None:
     found = []
     for seed in range(5):
         with tempfile.TemporaryDirectory() as folder:
-            mechanism = Fixed(eps=1, delta=0.01)
+            mechanism = FixedMarginals(eps=1, delta=0.01)
             source = Played(Game(mechanism, PAIR, WhiteBox(), seed), Serial(), Path(folder))
             claim = mechanism.claims[0]
             assert isinstance(claim, Claim)

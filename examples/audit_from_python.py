@@ -14,16 +14,22 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
 from audit.features import WhiteBox
 from audit.game import Serial
+from audit.mechanisms.broken.less_noise import GaussianLessNoise
 from audit.mechanisms.gaussian import Gaussian
 from audit.protocols import Holdout
 
+MECHANISMS = {
+    "count with 1 of the noise": Gaussian(eps=1, delta=0.01),
+    "count with 0.5 of the noise": GaussianLessNoise(eps=1, delta=0.01, noise_fraction=0.5),
+}
 
-def plan(root: Path, noise_scale: float) -> audit.Plan:
-    """A noisy count that claims (1, 0.01)-DP, and adds ``noise_scale`` of the noise that this takes."""
+
+def plan(root: Path, name: str, mechanism: Gaussian) -> audit.Plan:
+    """One audit of a noisy count that claims (1, 0.01)-DP."""
     return audit.Plan(
-        name=f"count with {noise_scale:g} of the noise",
+        name=name,
         config={},
-        mechanism=Gaussian(eps=1, delta=0.01, noise_scale=noise_scale),
+        mechanism=mechanism,
         challenge=WorstCase(),
         features=WhiteBox(),
         attacker=LikelihoodRatio(),
@@ -39,8 +45,8 @@ def plan(root: Path, noise_scale: float) -> audit.Plan:
 
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:  # name a folder that stays, and the next audit finds its trials there
-        for noise_scale in (1, 0.5):
-            result = audit.audit(plan(Path(folder), noise_scale))
+        for name, mechanism in MECHANISMS.items():
+            result = audit.audit(plan(Path(folder), name, mechanism))
             print(f"{result.name}: {result.verdict.word}, mu_hat {result.mu_hat:.3f}")
             for bound in result.bounds:
                 print(f"    at least {bound.notion.label(bound.lower):20} {bound.estimator}, {bound.kind}")

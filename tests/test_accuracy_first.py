@@ -11,7 +11,7 @@ from audit import cli
 from audit.accountants import approximate, probabilistic
 from audit.accuracy_first import Geometric, LadderPlan, Steps, Target, climb
 from audit.core import AuditError
-from audit.mechanisms.checks import AboveThreshold, Gaussian
+from audit.mechanisms.checks import LaplaceThreshold, GaussianThreshold
 from audit.report import ladders
 from audit.tasks.task import Model
 
@@ -47,7 +47,7 @@ def plan(task, checker, ladder=(0.1, 0.4, 1.0), threshold=0.8, seed=0):
 
 
 def test_it_stops_at_the_first_step_that_is_good_enough():
-    run, model = climb(plan(Toy((0.1, 0.9, 0.95)), Gaussian(0.05)))
+    run, model = climb(plan(Toy((0.1, 0.9, 0.95)), GaussianThreshold(0.05)))
     assert run.passed and len(run.rungs) == 2 and model.validation == 0.9
     assert [rung.eps for rung in run.rungs] == [0.1, 0.4]
     assert [rung.checked for rung in run.rungs] == pytest.approx([0.05, 0.1])
@@ -56,28 +56,28 @@ def test_it_stops_at_the_first_step_that_is_good_enough():
 
 
 def test_where_nothing_passes_everything_is_charged_and_it_is_said():
-    run, _ = climb(plan(Toy((0.1, 0.2, 0.3)), Gaussian(0.5)))
+    run, _ = climb(plan(Toy((0.1, 0.2, 0.3)), GaussianThreshold(0.5)))
     assert not run.passed and len(run.rungs) == 3
     assert run.spent == pytest.approx(1.5)  # three checks, more than training's 1.0
     assert "all 3 steps are charged all the same" in dict(ladders.ladder_facts(run))["accuracy"]
 
 
 def test_the_larger_part_is_reported():
-    cheap, _ = climb(plan(Toy((0.1, 0.9, 0.9)), AboveThreshold(0.01)))
-    dear, _ = climb(plan(Toy((0.1, 0.9, 0.9)), AboveThreshold(5.0)))
+    cheap, _ = climb(plan(Toy((0.1, 0.9, 0.9)), LaplaceThreshold(0.01)))
+    dear, _ = climb(plan(Toy((0.1, 0.9, 0.9)), LaplaceThreshold(5.0)))
     assert cheap.spent == 0.4 and dear.spent == dear.rungs[0].checked == dear.rungs[1].checked > 4
 
 
 def test_a_raw_accuracy_is_never_shown():
-    gaussian, _ = climb(plan(Toy((0.1, 0.9, 0.9), validators=10), Gaussian(0.5)))
-    silent, _ = climb(plan(Toy((0.1, 0.9, 0.9)), AboveThreshold(0.5)))
+    gaussian, _ = climb(plan(Toy((0.1, 0.9, 0.9), validators=10), GaussianThreshold(0.5)))
+    silent, _ = climb(plan(Toy((0.1, 0.9, 0.9)), LaplaceThreshold(0.5)))
     assert all(rung.noisy not in (None, 0.1, 0.9) for rung in gaussian.rungs)
     assert all(rung.noisy is None for rung in silent.rungs)
 
 
 def test_releases_are_brownian_with_the_ladders_precision():
     first, second = Toy((0.0,) * 3), Toy((0.0,) * 3)
-    climb(plan(first, Gaussian(0.05))), climb(plan(second, Gaussian(0.05)))
+    climb(plan(first, GaussianThreshold(0.05))), climb(plan(second, GaussianThreshold(0.05)))
     assert first.seen == second.seen, "the same seed gives the same run"
     assert [precision for _, precision in first.seen] == pytest.approx([2 * eps / 4.0 for eps in (0.1, 0.4, 1.0)])
     many = np.array([[y for y, _ in _climbed(seed)] for seed in range(2000)]) - 3.0
@@ -91,7 +91,7 @@ def test_releases_are_brownian_with_the_ladders_precision():
 
 def _climbed(seed):
     task = Toy((0.0,) * 3)
-    climb(plan(task, Gaussian(0.05), seed=seed))
+    climb(plan(task, GaussianThreshold(0.05), seed=seed))
     return task.seen
 
 
@@ -149,7 +149,7 @@ def test_a_plan_of_wrong_parts_is_refused():
 def runs(count=4):
     found = []
     for seed in range(count):
-        run, _ = climb(plan(Toy((0.1, 0.9, 0.9)), Gaussian(0.05)))
+        run, _ = climb(plan(Toy((0.1, 0.9, 0.9)), GaussianThreshold(0.05)))
         found.append(dataclasses.replace(run, name=f"toy gaussian seed={seed}"))
     return found
 

@@ -166,10 +166,10 @@ def test_audits_of_a_sweep_are_named_by_what_differs_and_each_says_how_to_play_i
     """Whatever is swept, a value that no choice names too; the command of one of them plays it and nothing else."""
     import audit
 
-    status, out, _ = run(*SMALL, "mechanism.noise_scale=0.5,1", "-m")
-    assert status == 0 and "mechanism.noise_scale=0.5" in out
+    status, out, _ = run("mechanism=broken/gaussian_less_noise", *SMALL[1:], "mechanism.noise_fraction=0.5,1", "-m")
+    assert status == 0 and "mechanism.noise_fraction=0.5" in out
     table = audit.runs(tmp_path / "mlruns", sweep="newest")
-    assert sorted(table["name"]) == ["mechanism.noise_scale=0.5", "mechanism.noise_scale=1"]
+    assert sorted(table["name"]) == ["mechanism.noise_fraction=0.5", "mechanism.noise_fraction=1"]
     page = next(text for path in tmp_path.rglob("report.html") if "<h1>Audit" in (text := path.read_text()))
     command = re.search(r'<code id="command">([^<]*)</code>', page)[1]
     status, out, _ = run(*command.split()[3:])

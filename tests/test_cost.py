@@ -9,7 +9,7 @@ from audit.core import Claim
 from audit.criteria import Advantage
 from audit.features import Hybrid, WhiteBox
 from audit.mechanisms.aim import AIM
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.mechanisms.mst import MST
 from audit.privacy import GDP
 from audit.protocols import Crossfit, Holdout, Sequential
@@ -51,7 +51,7 @@ def test_more_of_anything_takes_longer_and_more_cores_less():
 def test_what_was_never_measured_is_not_foretold():
     assert cost.cost(dataclasses.replace(WORK, trials="Mine Hybrid")) is None
     assert cost.cost(dataclasses.replace(WORK, attacker="Mine")) is None
-    assert cost.key(Fixed(eps=1, delta=0.01, degree=2), WhiteBox()) not in {
+    assert cost.key(FixedMarginals(eps=1, delta=0.01, degree=2), WhiteBox()) not in {
         k.removeprefix("trials ") for k in cost.parts()
     }
 

@@ -17,7 +17,7 @@ from audit.events import KINDS, Bits, Events, bucket, finer, squash
 from audit.features import BlackBox
 from audit.game import Game, Played, Serial
 from audit.mechanisms.callable import Target
-from audit.mechanisms.promises import Pure
+from audit.mechanisms.claims import Pure
 from audit.privacy import PureDP
 from audit.protocols import Holdout
 

@@ -13,7 +13,7 @@ from audit import cli
 SMALL = ["mechanism=gaussian", "attacker=likelihood_ratio", "backend=serial", "trials=200"]
 KEYS = [
     *cli.GROUPS, "eps", "delta", "trials", "significance", "seed", "root", "accuse", "case", "sweep", "foo",
-    "accuse.significance", "protocol.train", "protocol.folds", "canary.rows", "canary.sizes", "mechanism.noise_scale",
+    "accuse.significance", "protocol.train", "protocol.folds", "canary.rows", "canary.sizes", "mechanism.noise_fraction",
     "mechanism/claim", "attacker.column", "criterion.threshold", "hydra.mode", "hydra.job.name",
 ]  # fmt: skip
 NAMES = sorted({path.stem for path in cli.folder("conf").glob("*/*.yaml")} - {"adult", "images"})

@@ -21,7 +21,7 @@ from audit.game import Game, Played, Serial, fingerprint, notes_of
 from audit.game.isolated import is_isolated, play_of, time_limit
 from audit.mechanisms.callable import Target
 from audit.mechanisms.composition import Composition
-from audit.mechanisms.promises import GaussianDP
+from audit.mechanisms.claims import GaussianDP
 
 PAIR = Pair(absent=(0, 0), present=(0, 0, 1))
 

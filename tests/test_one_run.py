@@ -22,6 +22,7 @@ from audit.features import BlackBox, WhiteBox
 from audit.game import Cache, CanaryGame, Game, Played, Serial, fingerprint
 from audit.judgement.bounds import test_claim as claim_test
 from audit.mechanisms.answers import Answers
+from audit.mechanisms.broken.less_noise import AnswersLessNoise
 from audit.privacy import GDP, PureDP
 from audit.protocols import Holdout, OneRun, middle
 
@@ -154,7 +155,7 @@ def test_an_honest_mechanism_is_not_accused_and_a_broken_one_is(law, tmp_path):
         alarms += result.verdict.word == "violation"
         assert result.verdict.accusing.estimator == "one_run"
     assert alarms <= 5
-    broken = Answers(law=law, noise_scale=0.25)
+    broken = AnswersLessNoise(law=law, noise_fraction=0.25)
     assert audit(plan(tmp_path, mechanism=broken, count=4000)).verdict.word == "violation"
 
 

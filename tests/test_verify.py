@@ -7,7 +7,7 @@ import pytest
 
 from audit import cli, verify
 from audit.accountants import on_disjoint_data, on_shared_data
-from audit.mechanisms.broken_brownian import FreshNoise, PreviousStep, StopsOnRawData
+from audit.mechanisms.broken.brownian import FreshNoise, PreviousStep, StopsOnRawData
 from audit.mechanisms.brownian import Brownian
 
 PAIR = np.zeros((0, 3)), np.array([[0.6, 0.8, 0.0]])

@@ -31,7 +31,7 @@ from audit.accountants import (
 )
 from audit.core import AuditError, LadderRun, Rung
 from audit.mechanisms.brownian import sequence
-from audit.mechanisms.checks import Checker
+from audit.mechanisms.checks import ThresholdMechanism
 from audit.privacy import STRICT
 from audit.tasks.task import Model, Task
 
@@ -94,7 +94,7 @@ class LadderPlan:
     name: str
     config: dict[str, Any]
     ladder: Steps | Geometric
-    checker: Checker
+    checker: ThresholdMechanism
     task: Task
     target: Target
     seed: int
@@ -131,7 +131,7 @@ def climb(plan: LadderPlan, progress: Callable[[int, int], None] = lambda step, 
         model = work.train(release, float(precision[step]), training)
         passed = looks.passes(model.validation)
         spent = on_disjoint_data(eps, looks.costs)
-        rungs.append(Rung(eps, in_sequence(looks.costs), spent, looks.shown, passed, model.test))
+        rungs.append(Rung(eps, in_sequence(looks.costs), spent, looks.last_noisy_value, passed, model.test))
         progress(step + 1, len(ladder))
         if passed:
             break

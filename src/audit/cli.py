@@ -767,8 +767,8 @@ def command(overrides: Sequence[str]) -> str:
 def told_apart(overrides: Sequence[str]) -> list[str]:
     """The overrides that no other word of an audit's name tells, without prefixes and folders.
 
-    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_scale=0.5", "canary.csv=data/adult.csv", "seed=1"])
-    ['mechanism.noise_scale=0.5', 'canary.csv=adult.csv']
+    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_fraction=0.5", "canary.csv=data/adult.csv", "seed=1"])
+    ['mechanism.noise_fraction=0.5', 'canary.csv=adult.csv']
     """
     pairs = (override.lstrip("+").partition("=") for override in overrides if "=" in override)
     told = ((key, value) for key, _, value in pairs if key not in NAMED)

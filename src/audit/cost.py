@@ -132,7 +132,9 @@ def key(mechanism: Any, features: Any) -> str:
     'MST WhiteBox'
     """
     more = f" degree={degree}" if (degree := getattr(mechanism, "degree", 1)) > 1 else ""
-    return f"{type(mechanism).__name__}{more} {type(features).__name__}"
+    # A broken version that changes only its noise takes as long as the honest one, whose release it is.
+    played = next(kind for kind in type(mechanism).__mro__ if "release" in vars(kind))
+    return f"{played.__name__}{more} {type(features).__name__}"
 
 
 def work_of(plan: Any) -> Work:

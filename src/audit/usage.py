@@ -28,7 +28,7 @@ EXAMPLES = (
     ("audit mechanism=aim eps=0.5,1,2 -m", "one audit a value: a sweep"),
     ("audit sweep=paper", "a sweep from a file"),
     (
-        "audit mechanism=gaussian mechanism.noise_scale=0.5 attacker=likelihood_ratio",
+        "audit mechanism=broken/gaussian_less_noise attacker=likelihood_ratio",
         "a broken mechanism: half of its noise",
     ),
     ("audit plan trials=100000", "what an audit could find, before anything is played"),

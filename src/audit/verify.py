@@ -20,7 +20,7 @@ import numpy as np
 
 from audit.accountants import on_disjoint_data, on_shared_data, precisions, pure_to_renyi
 from audit.core import Array, AuditError, Domain, Table
-from audit.mechanisms.brownian import Brownian, Steps, answer, first, sequence
+from audit.mechanisms.brownian import Brownian, StoppedRuns, first, sequence, vector_query
 from audit.mechanisms.checks import stopping_law
 from audit.mechanisms.laplace_reduction import LaplaceReduction
 from audit.mechanisms.marginals import gaussian_log_ratio
@@ -66,7 +66,7 @@ def tilted(mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trial
         trials: samples.
         seed: of the noise.
     """
-    (p, sensitivity), (q, _) = (answer(data, "l2") for data in pair)
+    (p, sensitivity), (q, _) = (vector_query(data, "l2") for data in pair)
     rng, a = np.random.default_rng(seed), mechanism.order
     precision = precisions(mechanism.ladder, a, sensitivity)
     middle = q + a * (p - q)
@@ -75,7 +75,7 @@ def tilted(mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trial
     ratio = mechanism.ratio()
     if ratio is None:
         raise ValueError(f"{type(mechanism).__name__} does not know its likelihood")
-    steps = Steps(seen, stopped, mechanism.report(stopped), precision, ratio)
+    steps = StoppedRuns(seen, stopped, mechanism.report(stopped), precision, ratio)
     return np.exp((1 - a) * steps.reported + a * ratio(steps, q, p) - ratio(steps, q, middle))
 
 

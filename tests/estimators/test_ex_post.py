@@ -10,7 +10,7 @@ from audit import cli, experiment
 from audit.accountants import ExPostRDP
 from audit.core import Claim, Domain, Evidence, Fold, Refused, Table, Trials
 from audit.estimators.ex_post import ExPost, Round, log_wealth
-from audit.mechanisms.broken_brownian import FreshNoise, PreviousStep, ValidationOnly
+from audit.mechanisms.broken.brownian import FreshNoise, PreviousStep, ValidationOnly
 from audit.mechanisms.brownian import Brownian
 from audit.mechanisms.laplace_reduction import LaplaceReduction
 from audit.mechanisms.train_and_check import TrainAndCheck

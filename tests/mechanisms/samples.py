@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.stats import binomtest
 
+from audit.mechanisms.broken import less_noise
+
 
 def scale_is(sample, sd, sigmas=5.0):
     """Whether a Gaussian sample has this standard deviation: false failure 6e-7 (5 sigmas, two-sided).
@@ -50,3 +52,18 @@ def shares_are(counts, chances, failure=1e-6):
     total = int(np.sum(counts))
     pairs = zip(counts, chances, strict=True)
     return all(binomtest(int(c), total, min(float(p), 1.0)).pvalue > failure / len(counts) for c, p in pairs)
+
+
+BROKEN_VERSIONS = {
+    broken.__base__: broken
+    for broken in vars(less_noise).values()
+    if isinstance(broken, type) and broken.__module__ == less_noise.__name__
+}
+"""Honest mechanism → its version with less noise."""
+
+
+def with_noise(mechanism, fraction, **options):
+    """The honest mechanism for a noise fraction of 1, else its broken version."""
+    if fraction == 1:
+        return mechanism(**options)
+    return BROKEN_VERSIONS[mechanism](**options, noise_fraction=fraction)

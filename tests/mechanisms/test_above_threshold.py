@@ -2,11 +2,11 @@ import itertools
 
 import numpy as np
 import pytest
-from mechanisms.samples import is_log_ratio, log_ratios, shares_are
+from mechanisms.samples import is_log_ratio, log_ratios, shares_are, with_noise
 from scipy.integrate import quad
 from scipy.stats import laplace
 
-from audit.mechanisms.above_threshold import ABOVE, BELOW, SILENT, AboveThreshold, log_chance
+from audit.mechanisms.above_threshold import ABOVE, BELOW, SILENT, AboveThreshold, log_probability
 from audit.privacy import PureDP
 
 ABSENT, PRESENT = np.array([[0.0, 0.0, 0.0, 1.0]]), np.array([[1.0, 1.0, 1.0, 0.0]])
@@ -25,7 +25,7 @@ def loss(noise, queries, cutoff):
     """The log-ratio of ⊥ⁿ⊤ᶜ between 0ⁿ1ᶜ and 1ⁿ0ᶜ at threshold 0: the worst one of the known bugs."""
     zeros = np.repeat([0.0, 1.0], [queries, cutoff])
     said = np.repeat([BELOW, ABOVE], [queries, cutoff])
-    return log_chance(zeros, said, 0.0, noise) - log_chance(1 - zeros, said, 0.0, noise)
+    return log_probability(zeros, said, 0.0, noise) - log_probability(1 - zeros, said, 0.0, noise)
 
 
 @pytest.mark.parametrize("cutoff", [1, 2, 5])
@@ -55,10 +55,10 @@ def test_what_is_said_has_the_law_and_that_of_other_noise_does_not(cutoff):
     chances = np.exp([AboveThreshold(eps=4, cutoff=cutoff).law(PRESENT, said) for said in every])
 
     def counts(share):
-        runs = AboveThreshold(eps=4, cutoff=cutoff, noise_scale=share).release(
+        runs = with_noise(AboveThreshold, share, eps=4, cutoff=cutoff).release(
             PRESENT, 40_000, np.random.default_rng(0)
         )
-        return [int(np.sum(np.all(runs.said == said, axis=1))) for said in every]
+        return [int(np.sum(np.all(runs.outcomes == said, axis=1))) for said in every]
 
     assert sum(counts(1.0)) == 40_000
     assert shares_are(counts(1.0), chances)  # false failure 1e-6

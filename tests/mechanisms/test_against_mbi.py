@@ -15,7 +15,7 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import Domain, Table
 from audit.mechanisms import marginals
 from audit.mechanisms.aim import AIM
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.mechanisms.mst import MST
 
 PAIR = WorstCase()
@@ -83,7 +83,7 @@ def close(gaps):
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_fixed(degree):
-    runs = Fixed(eps=1, delta=0.01, degree=degree).release(PAIR.data([True]), 6, np.random.default_rng(degree))
+    runs = FixedMarginals(eps=1, delta=0.01, degree=degree).release(PAIR.data([True]), 6, np.random.default_rng(degree))
     problem = runs.problem()
     joint = marginals.fit_dense(problem, 100)
     measured = [[(y[i], c, runs.sigma) for c, y in runs.noisy.items()] for i in range(len(problem))]

@@ -11,6 +11,7 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms import aim, marginals
 from audit.mechanisms.aim import AIM
+from audit.mechanisms.broken.less_noise import AIMLessNoise
 from audit.privacy import GDP, ZCDP
 
 PAIR = WorstCase()
@@ -20,7 +21,8 @@ SIGMA, EPSILON = math.sqrt(48 / (2 * 0.9 * RHO)), math.sqrt(8 * 0.1 * RHO / 48)
 
 
 def release(trials=200, data=ABSENT, seed=0, **options):
-    return AIM(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    mechanism = AIMLessNoise if "noise_fraction" in options else AIM
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +119,7 @@ def test_picks_come_as_often_as_their_chances_say(played):
 
 def test_noise_is_what_was_promised_and_a_broken_one_is_found():
     for scale in (1.0, 0.7, 1.3):
-        runs = release(600, noise_scale=scale)
+        runs = release(600, noise_fraction=scale)
         weighted, precision = runs.pool.weighted["a", "b"], runs.pool.precision["a", "b"]
         some = precision > 0
         residual = weighted[some] - precision[some, None] * ABSENT.marginal(("a", "b"))
@@ -130,14 +132,14 @@ def test_log_ratio_is_exact_and_leaks_as_much_as_the_reference_says(played):
     assert is_log_ratio(*ratios)
     found = -ndtri(np.mean(ratios[0] >= 0)) - ndtri(np.mean(ratios[1] < 0))
     assert abs(found - 0.445) < 5 * 0.0285
-    half = [release(2000, data, 7, noise_scale=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
+    half = [release(2000, data, 7, noise_fraction=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
     assert -ndtri(np.mean(half[0] >= 0)) - ndtri(np.mean(half[1] < 0)) > 0.445 + 5 * 0.0285
 
 
 @pytest.mark.parametrize("scale", [0.7, 1.3])
 def test_a_log_ratio_for_another_noise_is_not(scale):
-    both = [release(2500, data, 3, noise_scale=scale) for data in (ABSENT, PRESENT)]
-    ratios = [dataclasses.replace(runs, noise_scale=1.0).log_ratio(ABSENT, PRESENT) for runs in both]
+    both = [release(2500, data, 3, noise_fraction=scale) for data in (ABSENT, PRESENT)]
+    ratios = [dataclasses.replace(runs, noise_fraction=1.0).log_ratio(ABSENT, PRESENT) for runs in both]
     assert not is_log_ratio(*ratios)
 
 

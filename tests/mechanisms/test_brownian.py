@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from audit.core import Domain, Reporting, Table
-from audit.mechanisms import broken_brownian, train_and_check
-from audit.mechanisms.brownian import Brownian, answer, sequence
+from audit.mechanisms import train_and_check
+from audit.mechanisms.broken import brownian as broken_brownian
+from audit.mechanisms.brownian import Brownian, sequence, vector_query
 from audit.mechanisms.laplace_reduction import LaplaceReduction, coupled
 from audit.mechanisms.train_and_check import TrainAndCheck
 
@@ -24,7 +25,7 @@ def test_one_record_moves_the_answer_by_the_sensitivity_at_most(norm, most):
     order = 1 if norm == "l1" else 2
     for before, after, limit in ((ZEROS, CANARY, most), (ABSENT, PRESENT, 1.0), (ABSENT, FAR, 1.0)):
         (a, promised), (b, _) = (
-            answer(data if isinstance(data, Table) else np.array(data), norm) for data in (before, after)
+            vector_query(data if isinstance(data, Table) else np.array(data), norm) for data in (before, after)
         )
         assert promised == limit
         assert np.linalg.norm(b - a, ord=order) <= limit + 1e-12
@@ -105,8 +106,8 @@ def test_the_ratio_of_the_last_release_is_that_of_the_whole_path():
     mechanism = dataclasses.replace(Brownian(), stop=1e6)
     steps = mechanism.release(CANARY, 50, np.random.default_rng(7))
     gain = np.diff(steps.precision, prepend=0.0)
-    drawn = np.diff(steps.seen * steps.precision[:, None], axis=1, prepend=0.0) / gain[:, None]
-    a, b = answer(ZEROS, "l2")[0], answer(CANARY, "l2")[0]
+    drawn = np.diff(steps.releases * steps.precision[:, None], axis=1, prepend=0.0) / gain[:, None]
+    a, b = vector_query(ZEROS, "l2")[0], vector_query(CANARY, "l2")[0]
     density = [stats.norm(m, 1 / np.sqrt(gain)[:, None]).logpdf(drawn).sum(axis=(1, 2)) for m in (a, b)]
     assert steps.log_ratio(ZEROS, CANARY) == pytest.approx(density[1] - density[0])
 

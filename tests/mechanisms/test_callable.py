@@ -11,7 +11,7 @@ from audit.events import Events
 from audit.features import BlackBox
 from audit.game import Cache, Game, fingerprint
 from audit.mechanisms.callable import Target
-from audit.mechanisms.promises import Approximate, Concentrated, GaussianDP, Pure
+from audit.mechanisms.claims import Approximate, Concentrated, GaussianDP, Pure
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
 
 PAIR = Pair(absent=(0,), present=(0, 1))

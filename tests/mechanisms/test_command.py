@@ -14,8 +14,8 @@ from audit.events import Events
 from audit.features import BlackBox
 from audit.game import Cache, Game, Played, Serial
 from audit.mechanisms import command
+from audit.mechanisms.claims import GaussianDP
 from audit.mechanisms.command import Command
-from audit.mechanisms.promises import GaussianDP
 
 PAIR = Pair(absent=(0,), present=(0, 1))
 

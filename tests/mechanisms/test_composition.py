@@ -9,9 +9,9 @@ from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Claim
 from audit.mechanisms.composition import Composition
 from audit.mechanisms.discrete_gaussian import DiscreteGaussian
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.fixed import FixedMarginals
 from audit.mechanisms.gaussian import Gaussian
-from audit.mechanisms.geometric import Geometric
+from audit.mechanisms.geometric import GeometricMechanism
 from audit.mechanisms.laplace import ClassMean, Laplace
 from audit.mechanisms.mst import MST
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP, rho_from_eps_delta
@@ -23,7 +23,7 @@ RHO = rho_from_eps_delta(1, 0.01)
 @pytest.mark.parametrize(
     ("parts", "claim"),
     [
-        ([Laplace(eps=0.5), Geometric(eps=1)], Claim(PureDP(), 1.5)),
+        ([Laplace(eps=0.5), GeometricMechanism(eps=1)], Claim(PureDP(), 1.5)),
         ([ClassMean(eps=0.5)] * 2, Claim(PureDP(), 1.0, neighbours="replace_one")),
         ([Gaussian(eps=1, delta=0.01)] * 2, Claim(GDP(), math.hypot(math.sqrt(2 * RHO), math.sqrt(2 * RHO)))),
         ([DiscreteGaussian(eps=1, delta=0.01)] * 3, Claim(ZCDP(), 3 * RHO)),
@@ -72,11 +72,11 @@ def test_ten_answers_averaged_against_one():
     # A mean of ten has excess kurtosis 0.3, which makes the sd of ln sd 7 % larger: false failure 3e-7.
     assert scale_is(values.mean(axis=1), 4.4721, sigmas=5.5)
     assert not scale_is(values.mean(axis=1), 1.3 * 4.4721, sigmas=5.5)
-    assert math.sqrt(2) * Laplace(eps=1).scale == pytest.approx(1.4142, abs=5e-5)
+    assert math.sqrt(2) * Laplace(eps=1).added_scale == pytest.approx(1.4142, abs=5e-5)
 
 
 def test_parts_are_independent_and_their_log_ratios_add_up():
-    both = Composition([Laplace(eps=0.5), Geometric(eps=1)])
+    both = Composition([Laplace(eps=0.5), GeometricMechanism(eps=1)])
     runs = both.release(ABSENT, 20_000, np.random.default_rng(0))
     values = runs.insider().values
     assert abs(np.corrcoef(values.T)[0, 1]) < 5 / math.sqrt(20_000)  # false failure 6e-7
@@ -91,7 +91,7 @@ def test_parts_are_independent_and_their_log_ratios_add_up():
 
 def test_synthetic_tables_do_not_stand_beside_each_other():
     pair = WorstCase()
-    runs = Composition([Fixed(eps=1, delta=0.01), Laplace(eps=1)]).release(
+    runs = Composition([FixedMarginals(eps=1, delta=0.01), Laplace(eps=1)]).release(
         pair.data([False]), 2, np.random.default_rng(0)
     )
     assert runs.insider().values.shape == (2, 7)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are, with_noise
 
 from audit.mechanisms.discrete_gaussian import DiscreteGaussian, discrete_gaussian, sample
 from audit.privacy import GDP, ZCDP, ApproximateDP, eps_from_rho, simple_eps_from_rho
@@ -42,7 +42,7 @@ def test_claims_rho_and_adds_noise_for_it_and_a_broken_one_is_found():
     k, p = discrete_gaussian(mechanism.sigma)
 
     def squares(share):
-        runs = DiscreteGaussian(**CLAIMED, noise_scale=share).release(ABSENT, 20_000, np.random.default_rng(0))
+        runs = with_noise(DiscreteGaussian, share, **CLAIMED).release(ABSENT, 20_000, np.random.default_rng(0))
         return (runs.noisy - 10) ** 2
 
     assert mean_is(squares(1.0), p @ k**2)
@@ -64,7 +64,7 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: mechanism.tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        broken = DiscreteGaussian(**CLAIMED, noise_scale=share)
+        broken = with_noise(DiscreteGaussian, share, **CLAIMED)
         assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)
 
 

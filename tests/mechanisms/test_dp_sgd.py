@@ -16,6 +16,12 @@ from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun
 from audit.experiment import audit
 from audit.mechanisms import dp_sgd
+from audit.mechanisms.broken.dp_sgd import (
+    ConstantNoise,
+    ForgottenEpochs,
+    ShuffledBatches,
+    SumClipped,
+)
 from audit.mechanisms.dp_sgd import DIRAC, DPSGD, layers, noise_multiplier
 from audit.mechanisms.marginals import set_up_jax
 from audit.privacy import ApproximateDP, direct_mu, gdp_delta
@@ -32,7 +38,7 @@ def slow(mechanism, data, seed, sigma):
     shapes = layers(data.inputs.shape[1], mechanism.hidden, data.classes)
     theta, clip = np.asarray(dp_sgd._start(shapes)), mechanism.clip
     n, m = len(data.labels), len(data.present)
-    draw, key = dp_sgd._draws(mechanism, n + m), jax.random.key(seed)
+    key = jax.random.key(seed)
     loss = lambda w, x, y: dp_sgd.losses(w, shapes, x[None], y[None])[0]  # noqa: E731
     gradient = jax.jit(jax.grad(loss))
 
@@ -45,14 +51,14 @@ def slow(mechanism, data, seed, sigma):
         return vector * min(1.0, clip / max(np.linalg.norm(vector), 1e-300))
 
     def release(vectors):
-        if mechanism.clipped == "sum":
+        if isinstance(mechanism, SumClipped):
             return clipped(sum(vectors, np.zeros(len(theta))))
         return sum(map(clipped, vectors), np.zeros(len(theta)))
 
     inner, square = [], []
     for t in range(mechanism.steps):
-        drawn = np.asarray(draw(key, t))
-        stuck = mechanism.noise == "constant"
+        drawn = np.asarray(mechanism.draws(key, t, n + m))
+        stuck = isinstance(mechanism, ConstantNoise)
         noise_key = jax.random.key(0) if stuck else jax.random.fold_in(jax.random.fold_in(key, 1), t)
         noise = sigma * clip * np.asarray(jax.random.normal(noise_key, theta.shape))
         each = [np.asarray(gradient(theta, x, y)) for x, y in zip(data.inputs, data.labels, strict=True)]
@@ -69,19 +75,19 @@ def slow(mechanism, data, seed, sigma):
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"),
+    ("kind", "make", "changes"),
     [
-        ("mislabelled", {"hidden": 3}),
-        ("dirac", {}),
-        ("mislabelled", {"clipped": "sum"}),
-        ("dirac", {"clipped": "sum"}),
-        ("dirac", {"batches": "shuffled"}),
-        ("mislabelled", {"noise": "constant", "clip": 0.3}),
+        ("mislabelled", DPSGD, {"hidden": 3}),
+        ("dirac", DPSGD, {}),
+        ("mislabelled", SumClipped, {}),
+        ("dirac", SumClipped, {}),
+        ("dirac", ShuffledBatches, {}),
+        ("mislabelled", ConstantNoise, {"clip": 0.3}),
     ],
     ids=str,
 )
-def test_it_is_the_slow_one(kind, changes):
-    mechanism = DPSGD(eps=2.0, delta=1e-3, epochs=1, rate=0.25, **changes)
+def test_it_is_the_slow_one(kind, make, changes):
+    mechanism = make(eps=2.0, delta=1e-3, epochs=1, rate=0.25, **changes)
     data = Planted(kind=kind, count=3, rows=12).data([True, False, True])
     made = mechanism.release(data, 2, np.random.default_rng(5))
     seed = np.random.default_rng(5).integers(2**63, size=2)[1]
@@ -124,9 +130,9 @@ def test_what_does_not_fit_is_refused_in_one_line():
         data = Planted(kind="dirac", count=63).data([True] * 63)
         DPSGD(eps=2.0, delta=1e-3).release(data, 2, np.random.default_rng(0))
     with pytest.raises(AuditError, match="nothing to account for"):
-        DPSGD(eps=2.0, delta=1e-3, epochs=2, forgotten_epochs=2)
+        ForgottenEpochs(eps=2.0, delta=1e-3, epochs=2, forgotten_epochs=2)
     with pytest.raises(AuditError, match="no whole share of an epoch"):
-        DPSGD(eps=2.0, delta=1e-3, rate=0.3, batches="shuffled")
+        ShuffledBatches(eps=2.0, delta=1e-3, rate=0.3)
 
 
 # --- the accountant ---------------------------------------------------------------------------------------------------
@@ -152,7 +158,8 @@ def test_without_sampling_the_accountant_agrees_with_the_gaussian_formula():
 
 
 def test_forgotten_epochs_are_not_accounted_for():
-    honest, broken = (DPSGD(eps=1.0, delta=1e-5, epochs=2, forgotten_epochs=k) for k in (0, 1))
+    honest = DPSGD(eps=1.0, delta=1e-5, epochs=2)
+    broken = ForgottenEpochs(eps=1.0, delta=1e-5, epochs=2, forgotten_epochs=1)
     assert broken.sigma == DPSGD(eps=1.0, delta=1e-5, epochs=1).sigma < honest.sigma
     assert broken.steps == honest.steps == 20
 

@@ -9,7 +9,8 @@ from scipy.stats import norm
 
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
-from audit.mechanisms.fixed import Fixed
+from audit.mechanisms.broken.less_noise import FixedMarginalsLessNoise
+from audit.mechanisms.fixed import FixedMarginals
 from audit.privacy import GDP, ZCDP
 
 PAIR = WorstCase()
@@ -18,7 +19,8 @@ RHO = 0.10341283143
 
 
 def release(trials=3000, data=ABSENT, seed=0, **options):
-    return Fixed(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    mechanism = FixedMarginalsLessNoise if "noise_fraction" in options else FixedMarginals
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(("degree", "count", "cells"), [(1, 3, 6), (2, 6, 18), (3, 7, 26)])
@@ -29,12 +31,12 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(degree, count, c
     for clique, noisy in runs.noisy.items():
         assert scale_is(noisy - ABSENT.marginal(clique), sigma)
     for scale in (0.7, 1.3):
-        broken = release(degree=degree, noise_scale=scale)
+        broken = release(degree=degree, noise_fraction=scale)
         assert not any(scale_is(noisy - ABSENT.marginal(c), sigma) for c, noisy in broken.noisy.items())
 
 
 def test_claims_gdp_first():
-    claims = Fixed(eps=1, delta=0.01, degree=2).claims
+    claims = FixedMarginals(eps=1, delta=0.01, degree=2).claims
     assert [type(c.notion).__name__ for c in claims] == ["GDP", "ZCDP", "ApproximateDP"]
     assert claims[0].notion == GDP() and claims[0].parameter == pytest.approx(0.45478089545, abs=1e-10)
     assert claims[1].notion == ZCDP() and claims[1].parameter == pytest.approx(RHO, abs=1e-10)
@@ -43,7 +45,7 @@ def test_claims_gdp_first():
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_log_ratio_is_exact(degree):
-    runs = release(5, degree=degree, noise_scale=0.8)
+    runs = release(5, degree=degree, noise_fraction=0.8)
     slow = np.zeros(5)
     for clique, noisy in runs.noisy.items():
         sd = 0.8 * runs.sigma
@@ -56,7 +58,7 @@ def test_the_strong_adversary_sees_exactly_the_claim():
     """mu_hat at the best threshold is 0.4548 ± 0.0126 · √(20/n in thousands) a side; half the noise shows 0.91."""
     for scale, mu in ((1.0, 0.45478), (0.5, 0.90956)):
         ratios = [
-            release(20_000, data, seed, noise_scale=scale).log_ratio(ABSENT, PRESENT)
+            release(20_000, data, seed, noise_fraction=scale).log_ratio(ABSENT, PRESENT)
             for seed, data in enumerate((ABSENT, PRESENT))
         ]
         assert is_log_ratio(*ratios)
@@ -89,4 +91,4 @@ def test_columns_alone_fit_any_domain_and_pairs_are_refused_in_time():
 )
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
-        Fixed(**({"eps": 1, "delta": 0.01} | bad))
+        FixedMarginals(**({"eps": 1, "delta": 0.01} | bad))

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, scale_is
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, scale_is, with_noise
 from pydantic import ValidationError
 from scipy.stats import norm
 
@@ -15,7 +15,7 @@ ABSENT, PRESENT = PAIR.data([False]), PAIR.data([True])
 
 
 def release(scale=1.0, trials=20_000, data=ABSENT, seed=0):
-    return Gaussian(eps=1, delta=0.01, noise_scale=scale).release(data, trials, np.random.default_rng(seed))
+    return with_noise(Gaussian, scale, eps=1, delta=0.01).release(data, trials, np.random.default_rng(seed))
 
 
 def test_claims_the_implied_mu():
@@ -41,7 +41,7 @@ def test_log_ratio_is_the_one_of_two_normal_densities():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"eps": 0}, {"eps": math.nan}, {"delta": 0}, {"delta": 1}, {"noise_scale": 0}, {"mu": 1}]
+    "bad", [{"eps": 0}, {"eps": math.nan}, {"delta": 0}, {"delta": 1}, {"mu": 1}]
 )
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
@@ -53,5 +53,5 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     ratios = log_ratios(honest, ABSENT, PRESENT)
     assert curve_is(lambda a: honest.tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        broken = Gaussian(eps=1, delta=0.01, noise_scale=share)
+        broken = with_noise(Gaussian, share, eps=1, delta=0.01)
         assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)

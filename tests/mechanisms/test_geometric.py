@@ -1,15 +1,15 @@
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, shares_are, with_noise
 
-from audit.mechanisms.geometric import Geometric
+from audit.mechanisms.geometric import GeometricMechanism
 from audit.privacy import PureDP
 
 ABSENT, PRESENT = np.zeros(10), np.zeros(11)
 
 
 def noise(share=1.0, trials=20_000):
-    return Geometric(eps=1, noise_scale=share).release(ABSENT, trials, np.random.default_rng(0)).noisy - 10
+    return with_noise(GeometricMechanism, share, eps=1).release(ABSENT, trials, np.random.default_rng(0)).noisy - 10
 
 
 def test_noise_has_the_two_sided_geometric_law_and_a_broken_one_is_found():
@@ -25,7 +25,7 @@ def test_noise_has_the_two_sided_geometric_law_and_a_broken_one_is_found():
 def test_its_curve_is_that_of_its_claim():
     alpha = np.linspace(0, 1, 101)
     for eps in (0.1, 1.0, 3.0):
-        mechanism = Geometric(eps=eps)
+        mechanism = GeometricMechanism(eps=eps)
         (claim,) = mechanism.claims
         assert (claim.notion, claim.parameter) == (PureDP(), eps)
         exact = mechanism.tradeoff(alpha, ABSENT, PRESENT)
@@ -34,16 +34,16 @@ def test_its_curve_is_that_of_its_claim():
 
 
 def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not():
-    ratios = log_ratios(Geometric(eps=1), ABSENT, PRESENT)
+    ratios = log_ratios(GeometricMechanism(eps=1), ABSENT, PRESENT)
     assert set(np.round(np.concatenate(ratios), 12)) == {-1.0, 1.0}
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
-    assert curve_is(lambda a: Geometric(eps=1).tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
+    assert curve_is(lambda a: GeometricMechanism(eps=1).tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        broken = Geometric(eps=1, noise_scale=share)
+        broken = with_noise(GeometricMechanism, share, eps=1)
         assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)
 
 
 def test_records_further_apart_are_easier_to_tell():
-    beta = [Geometric(eps=1).tradeoff(0.1, np.zeros(5), np.zeros(5 + k)) for k in (0, 1, 2, 3)]
+    beta = [GeometricMechanism(eps=1).tradeoff(0.1, np.zeros(5), np.zeros(5 + k)) for k in (0, 1, 2, 3)]
     assert beta[0] == pytest.approx(0.9) and beta[0] > beta[1] > beta[2] > beta[3]
     assert beta[2] >= PureDP().beta(0.1, 2.0)  # groups of k: at most kε

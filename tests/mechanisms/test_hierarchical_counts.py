@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mechanisms.samples import is_log_ratio, log_ratios, mean_is
+from mechanisms.samples import is_log_ratio, log_ratios, mean_is, with_noise
 from pydantic import ValidationError
 
 from audit.mechanisms.discrete_gaussian import discrete_gaussian
@@ -37,7 +37,7 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found():
     k, p = discrete_gaussian(np.sqrt(3 / mechanism.rho))
 
     def squares(share):
-        runs = HierarchicalCounts(**CLAIMED, noise_scale=share).release(ABSENT, 2000, np.random.default_rng(0))
+        runs = with_noise(HierarchicalCounts, share, **CLAIMED).release(ABSENT, 2000, np.random.default_rng(0))
         return (runs.noisy - mechanism.counts(ABSENT)).ravel() ** 2  # 14 independent cells a trial
 
     assert mean_is(squares(1.0), p @ k**2)

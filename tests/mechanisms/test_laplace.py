@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, with_noise
 from pydantic import ValidationError
 from scipy.stats import laplace
 
@@ -21,7 +21,7 @@ def least_error(curve):
 
 
 def test_the_figures_of_one_count():
-    scale = Laplace(eps=0.5).scale
+    scale = Laplace(eps=0.5).added_scale
     assert scale == 2 and laplace.std(scale=scale) == pytest.approx(2.828, abs=5e-4)
     assert 2 * laplace.sf(5, scale=scale) == pytest.approx(0.082085, abs=5e-7)
 
@@ -38,7 +38,7 @@ def test_claims_eps_for_one_record_more():
 )
 def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(mechanism, data, centre, scale):
     def noise(share):
-        return mechanism(eps=0.5, noise_scale=share).release(data, 20_000, np.random.default_rng(1)).noisy - centre
+        return with_noise(mechanism, share, eps=0.5).release(data, 20_000, np.random.default_rng(1)).noisy - centre
 
     # E|noise| = scale, and half of it is below 0: false failure 6e-7 each.
     assert mean_is(np.abs(noise(1.0)), scale) and mean_is(noise(1.0) < 0, 0.5)
@@ -77,7 +77,7 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: mechanism(eps=1).tradeoff(a, *pair), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        assert not curve_is(lambda a, s=share: mechanism(eps=1, noise_scale=s).tradeoff(a, *pair), *ratios)
+        assert not curve_is(lambda a, s=share: with_noise(mechanism, s, eps=1).tradeoff(a, *pair), *ratios)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -91,7 +91,7 @@ def test_a_group_of_k_leaks_at_most_k_eps_and_so_does_it_here(k):
 
 
 def test_log_ratio_is_the_one_of_two_laplace_densities():
-    runs = Laplace(eps=1, noise_scale=0.8).release(ABSENT, 50, np.random.default_rng(0))
+    runs = with_noise(Laplace, 0.8, eps=1).release(ABSENT, 50, np.random.default_rng(0))
     expected = laplace.logpdf(runs.noisy, 11, 0.8) - laplace.logpdf(runs.noisy, 10, 0.8)
     np.testing.assert_allclose(runs.log_ratio(ABSENT, PRESENT), expected, atol=1e-12)
 
@@ -100,7 +100,7 @@ def test_scores_out_of_range_are_clipped():
     assert ClassMean(eps=1).mean(np.array([-50.0, 250.0])) == 50.0
 
 
-@pytest.mark.parametrize("bad", [{"eps": 0}, {"eps": math.inf}, {"noise_scale": 0}, {"top": 0}, {"delta": 0.1}])
+@pytest.mark.parametrize("bad", [{"eps": 0}, {"eps": math.inf}, {"top": 0}, {"delta": 0.1}])
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
         ClassMean(**({"eps": 1} | bad))

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from audit.canaries.worst_case import WorstCase
 from audit.core import AuditError, Domain, Table
 from audit.mechanisms import mst
+from audit.mechanisms.broken.less_noise import MSTLessNoise
 from audit.mechanisms.mst import MST
 from audit.privacy import GDP, ZCDP
 
@@ -21,7 +22,8 @@ PAIRS = list(itertools.combinations("abc", 2))
 
 
 def release(trials=400, data=ABSENT, seed=0, **options):
-    return MST(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    mechanism = MSTLessNoise if "noise_fraction" in options else MST
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
 
 
 def test_claims_zcdp_and_never_the_implied_mu():
@@ -39,7 +41,7 @@ def test_claims_zcdp_and_never_the_implied_mu():
 def test_columns_and_pairs_get_the_stock_noise_and_a_broken_one_is_found():
     one_way, pair_sd = math.sqrt(3 * 3 / (2 * RHO)), math.sqrt(2 * 3 / (2 * RHO))
     for scale in (1.0, 0.7, 1.3):
-        runs = release(3000, compress=False, noise_scale=scale)
+        runs = release(3000, compress=False, noise_fraction=scale)
         for column, noisy in runs.first.noisy.items():
             assert scale_is(noisy - ABSENT.marginal((column,)), one_way) == (scale == 1)
         for pair, noisy in runs.second.noisy.items():
@@ -153,8 +155,12 @@ def test_log_ratio_is_exact(played, compress):
 def test_a_log_ratio_for_another_noise_is_not(scale):
     ratios = []
     for data in (ABSENT, PRESENT):
-        runs = release(5000, data, 3, noise_scale=scale)
-        honest = dataclasses.replace(runs, first=dataclasses.replace(runs.first, noise_scale=1.0))
+        runs = release(5000, data, 3, noise_fraction=scale)
+        honest = dataclasses.replace(
+            runs,
+            first=dataclasses.replace(runs.first, added_sigma=runs.first.sigma),
+            second=dataclasses.replace(runs.second, added_sigma=runs.second.sigma),
+        )
         ratios.append(honest.log_ratio(ABSENT, PRESENT))
     assert not is_log_ratio(*ratios)
 
@@ -187,7 +193,7 @@ def test_leaks_as_much_as_the_reference_says(played):
     ratios = [played[True, bit].log_ratio(ABSENT, PRESENT) for bit in (0, 1)]
     found = -ndtri(np.mean(ratios[0] >= 0)) - ndtri(np.mean(ratios[1] < 0))
     assert abs(found - 0.375) < 5 * 0.0255
-    half = [release(5000, data, 9, noise_scale=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
+    half = [release(5000, data, 9, noise_fraction=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
     assert -ndtri(np.mean(half[0] >= 0)) - ndtri(np.mean(half[1] < 0)) > 0.375 + 5 * 0.0255
 
 

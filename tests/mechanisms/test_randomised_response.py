@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, mean_is, with_noise
 
 from audit.core import AuditError
 from audit.mechanisms.randomised_response import OneHotFlip, RandomisedResponse
@@ -20,15 +20,15 @@ def test_the_figures():
 
 def test_the_estimate_is_unbiased():
     mechanism, truth = RandomisedResponse(eps=1), np.repeat([1.0, 0.0], [300, 700])
-    answers = mechanism.release(truth, 200, np.random.default_rng(0)).said
+    answers = mechanism.release(truth, 200, np.random.default_rng(0)).bits
     assert mean_is(mechanism.estimate(answers.mean(axis=1)), 0.3)
 
 
 @pytest.mark.parametrize(("make", "flip"), [(RandomisedResponse, 0.268941), (OneHotFlip, 0.377541)])
 def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(make, flip):
     def turned(share):
-        runs = make(eps=1, noise_scale=share).release(NO, 20_000, np.random.default_rng(0))
-        return runs.said[:, -1]  # a bit that is 0 in truth
+        runs = with_noise(make, share, eps=1).release(NO, 20_000, np.random.default_rng(0))
+        return runs.bits[:, -1]  # a bit that is 0 in truth
 
     assert mean_is(turned(1.0), flip)
     for share in (0.7, 1.3):
@@ -45,10 +45,10 @@ def test_the_curve_of_one_answer_is_that_of_the_claim():
 
 
 def test_one_hot_vectors_keep_eps_and_flipping_with_the_whole_of_it_spends_twice():
-    exact, twice = (OneHotFlip(eps=1, noise_scale=share).tradeoff(ALPHA, NO, YES) for share in (1.0, 0.5))
+    exact, twice = (with_noise(OneHotFlip, share, eps=1).tradeoff(ALPHA, NO, YES) for share in (1.0, 0.5))
     assert np.max(PureDP().parameter(ALPHA, exact)) == pytest.approx(1.0)
     assert np.max(PureDP().parameter(ALPHA, twice)) == pytest.approx(2.0)
-    assert OneHotFlip(eps=1, noise_scale=0.5).flip == pytest.approx(1 / (1 + math.e))
+    assert with_noise(OneHotFlip, 0.5, eps=1).flip == pytest.approx(1 / (1 + math.e))
 
 
 @pytest.mark.parametrize("make", [RandomisedResponse, OneHotFlip])
@@ -58,13 +58,13 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: make(eps=1).tradeoff(a, NO, YES), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        assert not curve_is(lambda a, s=share: make(eps=1, noise_scale=s).tradeoff(a, NO, YES), *ratios)
+        assert not curve_is(lambda a, s=share: with_noise(make, s, eps=1).tradeoff(a, NO, YES), *ratios)
 
 
 def test_only_the_answers_that_differ_tell():
     absent, present = np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0])
     runs = RandomisedResponse(eps=2).release(absent, 100, np.random.default_rng(0))
-    np.testing.assert_allclose(runs.log_ratio(absent, present), np.where(runs.said[:, 0], 2.0, -2.0))
+    np.testing.assert_allclose(runs.log_ratio(absent, present), np.where(runs.bits[:, 0], 2.0, -2.0))
 
 
 def test_a_category_that_there_is_not():

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from mechanisms.samples import curve_is, is_log_ratio, log_ratios, shares_are
+from mechanisms.samples import curve_is, is_log_ratio, log_ratios, shares_are, with_noise
 from scipy.integrate import quad
 from scipy.stats import laplace
 
@@ -37,7 +37,7 @@ def test_permute_and_flip_is_noisy_max_with_exponential_noise():
 @ALL
 def test_winners_have_the_law_and_those_of_other_noise_do_not(make):
     def winners(share):
-        runs = make(eps=1.5, candidates=3, noise_scale=share).release(VOTES, 20_000, np.random.default_rng(0))
+        runs = with_noise(make, share, eps=1.5, candidates=3).release(VOTES, 20_000, np.random.default_rng(0))
         return np.bincount(runs.winner, minlength=3)
 
     law = np.exp(make(eps=1.5, candidates=3).law(VOTES))
@@ -51,7 +51,7 @@ def test_winners_have_the_law_and_those_of_other_noise_do_not(make):
 def test_keeps_its_claim_on_every_replaced_vote_and_comes_near_it(make):
     def most(share):
         """The largest loss when one of so many votes for 0 becomes a vote for 1."""
-        mechanism = make(eps=1, noise_scale=share)
+        mechanism = with_noise(make, share, eps=1)
         pairs = ((np.zeros(votes), np.append(np.zeros(votes - 1), 1.0)) for votes in range(1, 62, 3))
         return max(float(np.max(np.abs(mechanism.law(b) - mechanism.law(a)))) for a, b in pairs)
 
@@ -65,6 +65,6 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.5 * r for r in ratios))
     assert curve_is(lambda a: make(eps=2).tradeoff(a, ABSENT, PRESENT), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        assert not curve_is(lambda a, s=share: make(eps=2, noise_scale=s).tradeoff(a, ABSENT, PRESENT), *ratios)
+        assert not curve_is(lambda a, s=share: with_noise(make, s, eps=2).tradeoff(a, ABSENT, PRESENT), *ratios)
     alpha = np.linspace(0, 1, 101)
     assert np.all(make(eps=2).tradeoff(alpha, ABSENT, PRESENT) >= PureDP().beta(alpha, 2.0) - 1e-12)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from mechanisms.samples import with_noise
 
 from audit import cli
 from audit.attackers import LikelihoodRatio
@@ -18,10 +19,11 @@ SHELF = (
 )  # fmt: skip
 
 
-def with_noise(mechanism, share):
+def all_with_noise(mechanism, share):
     if isinstance(mechanism, Composition):
-        return Composition([with_noise(part, share) for part in mechanism.parts])
-    return dataclasses.replace(mechanism, noise_scale=share)
+        return Composition([all_with_noise(part, share) for part in mechanism.parts])
+    fields = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
+    return with_noise(type(mechanism), share, **fields)
 
 
 @pytest.mark.parametrize("name", SHELF)
@@ -32,7 +34,7 @@ def test_the_honest_one_is_not_accused_and_a_quarter_of_its_noise_is(name, tmp_p
     (claim, *_) = plan.mechanism.claims
 
     def found(share):
-        game = Game(with_noise(plan.mechanism, share), plan.challenge, plan.features, seed=0)
+        game = Game(all_with_noise(plan.mechanism, share), plan.challenge, plan.features, seed=0)
         source = Played(game, Serial(), tmp_path / "trials")
         evidence = Holdout(trials=10_000)(source, LikelihoodRatio(), ClaimLower(), claim)
         return ClopperPearson(significance=1e-7)(evidence, claim.notion).lower  # finite-sample: false failure 1e-7

@@ -5,7 +5,7 @@ import pytest
 from audit.core import AuditError, Recorded, RecordedTable, Trials
 from audit.events import Events
 from audit.game import Stored
-from audit.mechanisms.promises import GaussianDP
+from audit.mechanisms.claims import GaussianDP
 from audit.mechanisms.stored import File
 
 

@@ -16,74 +16,80 @@ from scipy.special import logsumexp
 
 from audit.core import Array, Claim, Columns, Table
 from audit.mechanisms.quadrature import log_below, panels
-from audit.mechanisms.queries import Positive
 from audit.privacy import STRICT, PrivacyParameter, PureDP
 
 ABOVE, BELOW, SILENT = 1, 0, -1
 
 
 @dataclasses.dataclass(frozen=True)
-class Told:
+class ThresholdAnswers:
     """For each query in turn: above, below, or silence after the last one that was paid for.
 
     Args:
-        said: (n, m) of ABOVE, BELOW, SILENT.
-        law: data set, (m,) what is said → ln P.
+        outcomes: (n, m) of ABOVE, BELOW, SILENT.
+        law: data set, (m,) outcomes → ln P.
     """
 
-    said: Array
+    outcomes: Array
     law: Callable[[Any, Array], float]
 
     def public(self) -> Columns:
         """(n, m) 1 above, 0 below, −1 silent."""
-        return Columns(tuple(f"query {j}" for j in range(self.said.shape[1])), self.said.astype(float))
+        names = tuple(f"query {j}" for j in range(self.outcomes.shape[1]))
+        return Columns(names, self.outcomes.astype(float))
 
     def insider(self) -> Columns:
         """(n, m) the same: the noisy threshold stays in the machine."""
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
-        """(n,) ln P(said | present) − ln P(said | absent), each pattern worked out once."""
-        patterns, place = np.unique(self.said, axis=0, return_inverse=True)
+        """(n,) ln P(outcomes | present) − ln P(outcomes | absent)."""
+        # An integral each: worked out once for every pattern that occurs.
+        patterns, pattern_of_run = np.unique(self.outcomes, axis=0, return_inverse=True)
         ratios = [self.law(present, pattern) - self.law(absent, pattern) for pattern in patterns]
-        return np.array(ratios)[place.reshape(-1)]
+        return np.array(ratios)[pattern_of_run.reshape(-1)]
 
 
-def log_chance(answers: Array, said: Array, threshold: float, noise: tuple[float, float]) -> float:
-    """ln P(what is said): the integral over the noisy threshold of a product of Laplace probabilities.
+def log_probability(
+    answers: Array, outcomes: Array, threshold: float, noise: tuple[float, float]
+) -> float:
+    """ln P(outcomes): the integral over the noisy threshold of a product of probabilities.
 
     Args:
         answers: (m,) without noise.
-        said: (m,) of ABOVE, BELOW, SILENT.
+        outcomes: (m,) of ABOVE, BELOW, SILENT.
         threshold: without noise.
         noise: scales of the threshold's and of each answer's Laplace noise.
 
-    >>> chances = [log_chance(np.zeros(1), np.array([said]), 0.0, (2.0, 4.0)) for said in (ABOVE, BELOW)]
-    >>> np.exp(chances).round(9).tolist()
+    >>> of_above = log_probability(np.zeros(1), np.array([ABOVE]), 0.0, (2.0, 4.0))
+    >>> of_below = log_probability(np.zeros(1), np.array([BELOW]), 0.0, (2.0, 4.0))
+    >>> np.exp([of_above, of_below]).round(9).tolist()
     [0.5, 0.5]
     """
-    heard = said != SILENT
-    gaps = answers[heard] - threshold
-    x, w = panels(np.append(gaps, 0.0), min(noise), 40 * noise[0] + 40 * noise[1])
+    threshold_scale, answer_scale = noise
+    answered = outcomes != SILENT
+    gaps = answers[answered] - threshold
+    kinks = np.append(gaps, 0.0)
+    tails = 40 * threshold_scale + 40 * answer_scale  # e^−40 is below the last bit of 1
+    x, weights = panels(kinks, min(noise), tails)
     # ABOVE: answer + noise ≥ threshold + x; BELOW the reverse. The Laplace law is symmetric.
-    signs = np.where(said[heard] == ABOVE, 1.0, -1.0)
-    each = log_below(signs * (gaps - x[:, None]), noise[1])
-    density = -np.abs(x) / noise[0] - np.log(2 * noise[0])
-    return float(logsumexp(each.sum(axis=1) + density, b=w))
+    signs = np.where(outcomes[answered] == ABOVE, 1.0, -1.0)
+    log_outcomes = log_below(signs * (gaps - x[:, None]), answer_scale)
+    log_density = -np.abs(x) / threshold_scale - np.log(2 * threshold_scale)
+    return float(logsumexp(log_outcomes.sum(axis=1) + log_density, b=weights))
 
 
 @dataclass(frozen=True, config=STRICT)
 class AboveThreshold:
     """Threshold + Lap(2/ε) once, each answer + Lap(4c/ε); stops after c that are above: ε-DP.
 
-    A record is m numbers in [0, 1], what it adds to each of m queries; so that one record that is another moves every
-    answer by at most 1, up or down.
+    A record is m numbers in [0, 1], what it adds to each of m queries; so that one record that is
+    another moves every answer by at most 1, up or down.
 
     Args:
-        eps: what is claimed; half for the threshold, half for the answers.
+        eps: ε of the claim; half for the threshold, half for the answers.
         threshold: without noise.
         cutoff: c, how many answers may be above.
-        noise_scale: share of all the noise that is really added: 1 is honest; less is a bug to be found.
 
     References:
         Lyu, Su, Li, PVLDB 2017, arXiv:1603.01699, Algorithm 1.
@@ -92,7 +98,6 @@ class AboveThreshold:
     eps: PrivacyParameter
     threshold: Annotated[float, Field(allow_inf_nan=False)] = 0.5
     cutoff: Annotated[int, Field(ge=1)] = 1
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -103,20 +108,26 @@ class AboveThreshold:
 
     @property
     def noise(self) -> tuple[float, float]:
-        """Scales of the noise that is really added to the threshold and to the answers."""
-        return self.noise_scale * 2 / self.eps, self.noise_scale * 4 * self.cutoff / self.eps
+        """Scales of the noise that is added to the threshold and to the answers."""
+        return 2 / self.eps, 4 * self.cutoff / self.eps
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Told:
+    def release(
+        self, data: Table | Array, trials: int, rng: np.random.Generator
+    ) -> ThresholdAnswers:
         """``trials`` rounds of the m queries."""
-        answers, (once, each) = _answers(data), self.noise
-        limit = self.threshold + rng.laplace(scale=once, size=(trials, 1))
-        above = answers + rng.laplace(scale=each, size=(trials, answers.size)) >= limit
-        spent: Array = np.cumsum(above, axis=1) - above  # before this query
-        return Told(np.where(spent >= self.cutoff, SILENT, np.where(above, ABOVE, BELOW)), self.law)
+        answers = _answers(data)
+        threshold_scale, answer_scale = self.noise
+        noisy_threshold = self.threshold + rng.laplace(scale=threshold_scale, size=(trials, 1))
+        noisy_answers = answers + rng.laplace(scale=answer_scale, size=(trials, answers.size))
+        above = noisy_answers >= noisy_threshold
+        above_before: Array = np.cumsum(above, axis=1) - above  # this query not counted
+        outcomes = np.where(above, ABOVE, BELOW)
+        outcomes = np.where(above_before >= self.cutoff, SILENT, outcomes)
+        return ThresholdAnswers(outcomes, self.law)
 
-    def law(self, data: Any, said: Array) -> float:
-        """ln P(what is said)."""
-        return log_chance(_answers(data), said, self.threshold, self.noise)
+    def law(self, data: Any, outcomes: Array) -> float:
+        """ln P(outcomes) for this data set."""
+        return log_probability(_answers(data), outcomes, self.threshold, self.noise)
 
 
 def _answers(data: Any) -> Array:

@@ -37,7 +37,6 @@ class AIM:
         delta: of the same.
         rows: of a synthetic table; given, never read from the data.
         max_model_size: MiB that the model may take when all budget is spent; a share of it before.
-        noise_scale: share of the promised Gaussian noise that is added: 1 is honest, less is a bug to be found.
         columns: of the data, where they are known beforehand: the numerical claim is computed for that many. None: for
             two, within 1e-5 of the worst of 2, 3, 4, 6, 10 and 14.
 
@@ -49,7 +48,6 @@ class AIM:
     delta: Annotated[float, Field(gt=0, lt=1)]
     rows: Annotated[int, Field(ge=1)] = 50
     max_model_size: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 80.0
-    noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     columns: Annotated[int, Field(ge=2)] | None = None
 
     block: ClassVar[int] = 200
@@ -64,6 +62,10 @@ class AIM:
         """Tables of two columns or more, as many as the claim was computed for."""
         for data in setup.data_sets:
             marginals.refuse_columns("AIM", len(data.domain.columns), self.columns)
+
+    def added_sigma(self, sigma: Array) -> Array:
+        """(n,) standard deviations of the noise that is added where the claim asks for ``sigma`` (n,)."""
+        return sigma
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """All rounds now, for each needs the model before it; the last fit and rows when somebody looks.
@@ -82,7 +84,8 @@ class AIM:
         while len(course.active):
             course.play_round(rng)
         course.ledger.close()
-        return Runs(course.pool, tuple(course.history), self.noise_scale, self.rows, synthesis)
+        noise_fraction = float(self.added_sigma(np.ones(1))[0])
+        return Runs(course.pool, tuple(course.history), noise_fraction, self.rows, synthesis)
 
 
 @functools.lru_cache(maxsize=128)
@@ -284,7 +287,7 @@ class Course:
 
     def _measure(self, clique: Clique, trials: Array, when: int, rng: np.random.Generator) -> None:
         sigma, answer = self.sigma[trials], self.data.marginal(clique)
-        noise = rng.normal(size=(len(trials), len(answer))) * (self.mechanism.noise_scale * sigma)[:, None]
+        noise = rng.normal(size=(len(trials), len(answer))) * self.mechanism.added_sigma(sigma)[:, None]
         self.pool.add(clique, answer + noise, sigma, trials, when)
 
     def _fit(self, trials: Array) -> dict[Clique, Array]:
@@ -328,7 +331,7 @@ class Runs:
 
     pool: Pool
     history: tuple[Round, ...]
-    noise_scale: float
+    noise_fraction: float
     rows: int
     rng: np.random.Generator
 
@@ -350,7 +353,7 @@ class Runs:
         for clique, weighted in self.pool.weighted.items():
             a, b = absent.marginal(clique), present.marginal(clique)
             middle = self.pool.precision[clique] * ((a + b) @ (b - a) / 2)
-            ratio += (weighted @ (b - a) - middle) / self.noise_scale**2
+            ratio += (weighted @ (b - a) - middle) / self.noise_fraction**2
         for played in self.history:
             for data, sign in ((present, 1), (absent, -1)):
                 chances = played.chances(data, weights)

@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from audit import plain, runner
 from audit.core import AuditError, Claim, Columns, Odd, Outputs
-from audit.mechanisms.promises import Block, Promise
+from audit.mechanisms.claims import Block, ClaimOption
 from audit.privacy import STRICT
 
 CHECKED = 20
@@ -71,7 +71,7 @@ class Target:
     """
 
     target: str
-    claim: InstanceOf[Promise]
+    claim: InstanceOf[ClaimOption]
     batched: bool = False
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     block: Block = 1000

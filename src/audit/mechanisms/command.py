@@ -44,7 +44,7 @@ from pydantic.dataclasses import dataclass
 from audit import plain
 from audit.core import Array, AuditError, Claim, Odd, Outputs, Table
 from audit.mechanisms.callable import Anything, written
-from audit.mechanisms.promises import Block, Promise
+from audit.mechanisms.claims import Block, ClaimOption
 from audit.privacy import STRICT
 
 CHECKED = 20
@@ -71,7 +71,7 @@ class Command:
     """
 
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
-    claim: InstanceOf[Promise]
+    claim: InstanceOf[ClaimOption]
     batch: Annotated[int, Field(ge=1)] = 100
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     npz: bool = False

@@ -13,15 +13,28 @@ from pydantic.dataclasses import dataclass
 from audit.core import Array, Claim, Table
 from audit.mechanisms.gaussian import NoisyCount
 from audit.mechanisms.ledger import Ledger
-from audit.mechanisms.queries import Positive, count
-from audit.privacy import STRICT, ZCDP, ApproximateDP, PrivacyParameter, least_fnr, rho_from_eps_delta
+from audit.mechanisms.queries import count
+from audit.privacy import (
+    STRICT,
+    ZCDP,
+    ApproximateDP,
+    PrivacyParameter,
+    least_fnr,
+    rho_from_eps_delta,
+)
 
 
 def discrete_gaussian(sigma: float) -> tuple[Array, Array]:
-    """The whole numbers k within 12σ + 2 of 0 and P(k) ∝ e^(−k²/(2σ²)); what is left out weighs less than 1e-30.
+    """The whole numbers k within 12σ + 2 of 0, and P(k) ∝ e^(−k²/(2σ²)).
 
-    >>> [(round(p[k == 0].item(), 6), round((p @ k**2).item(), 6)) for k, p in map(discrete_gaussian, (0.5, 1.0))]
-    [(0.786571, 0.215013), (0.398942, 1.0)]
+    What is left out weighs less than 1e-30.
+
+    >>> k, p = discrete_gaussian(1.0)
+    >>> round(p[k == 0].item(), 6), round((p @ k**2).item(), 6)
+    (0.398942, 1.0)
+    >>> k, p = discrete_gaussian(0.5)
+    >>> round(p[k == 0].item(), 6), round((p @ k**2).item(), 6)
+    (0.786571, 0.215013)
     """
     far = math.ceil(12 * sigma) + 2
     k = np.arange(-far, far + 1)
@@ -30,21 +43,25 @@ def discrete_gaussian(sigma: float) -> tuple[Array, Array]:
 
 
 def sample(sigma: float, size: int | tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Discrete Gaussian numbers by inversion: for audits, not for release (events below 2⁻⁵³ never happen)."""
+    """Discrete Gaussian numbers by inversion: for audits, not for release.
+
+    Events below 2⁻⁵³ never happen.
+    """
     k, p = discrete_gaussian(sigma)
-    return k[np.searchsorted(np.cumsum(p)[:-1], rng.random(size), side="right")]
+    # Without the last sum, which rounding may leave below 1, no draw falls beyond the last k.
+    upper_ends = np.cumsum(p)[:-1]
+    return k[np.searchsorted(upper_ends, rng.random(size), side="right")]
 
 
 @dataclass(frozen=True, config=STRICT)
 class DiscreteGaussian:
-    """The number of records plus discrete Gaussian noise, σ² = 1/(2ρ): ρ-zCDP under add/remove, ρ that of (ε, δ).
+    """The number of records plus discrete Gaussian noise, σ² = 1/(2ρ): ρ-zCDP under add/remove.
 
     It is not √(2ρ)-GDP: for small σ its curve falls below that one.
 
     Args:
-        eps: what is claimed, with ``delta``, by way of ρ-zCDP.
-        delta: as above.
-        noise_scale: share of σ that is really added: 1 is honest; less is a bug to be found.
+        eps: ε of the claim, which with ``delta`` fixes ρ.
+        delta: δ of the claim.
 
     References:
         Canonne, Kamath, Steinke, arXiv:2004.00010, Definition 1 and Theorem 4.
@@ -52,7 +69,6 @@ class DiscreteGaussian:
 
     eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -63,8 +79,13 @@ class DiscreteGaussian:
 
     @property
     def sigma(self) -> float:
-        """√(1/(2ρ)), which the claim asks for: the σ of the density, not the standard deviation."""
+        """√(1/(2ρ)), which the claim asks for: σ of the density, not the standard deviation."""
         return math.sqrt(1 / (2 * self.rho))
+
+    @property
+    def added_sigma(self) -> float:
+        """σ of the noise that is added."""
+        return self.sigma
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -76,11 +97,14 @@ class DiscreteGaussian:
         ledger = Ledger(self.rho, trials)
         ledger.spend("count", 1 / (2 * self.sigma**2))
         ledger.close()
-        real = self.sigma * self.noise_scale
-        return NoisyCount(count(data) + sample(real, trials, rng), real)
+        noise = sample(self.added_sigma, trials, rng)
+        return NoisyCount(count(data) + noise, self.added_sigma)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, but for 1e-30 of the mass."""
-        _, p = discrete_gaussian(self.sigma * self.noise_scale)
-        none = np.zeros(abs(int(count(present)[0] - count(absent)[0])))
-        return least_fnr(np.concatenate([p, none]), np.concatenate([none, p]), alpha)
+        """Exact least FNR at FPR ``alpha`` between these data sets, but for 1e-30 of the mass."""
+        _, p = discrete_gaussian(self.added_sigma)
+        shift = abs(int(count(present)[0] - count(absent)[0]))
+        outside = np.zeros(shift)  # outputs that only the other data set can have
+        of_absent = np.concatenate([p, outside])
+        of_present = np.concatenate([outside, p])
+        return least_fnr(of_absent, of_present, alpha)

@@ -19,7 +19,7 @@ from audit.privacy import GDP, STRICT, PrivacyParameter, implied_mu, rho_from_ep
 
 @dataclasses.dataclass(frozen=True)
 class NoisyCount:
-    """Noisy row counts, one a run; log-likelihood ratios are exact.
+    """Noisy numbers of records, one a run; log-likelihood ratios are exact.
 
     Args:
         noisy: (n,) counts with noise.
@@ -39,7 +39,8 @@ class NoisyCount:
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
         """(n,) (y·(b − a) − (b² − a²)/2)/σ² for the true counts a and b."""
-        a, b = count(absent), count(present)
+        a = count(absent)
+        b = count(present)
         return (self.noisy * (b - a) - (b * b - a * a) / 2) / self.sigma**2
 
 
@@ -48,17 +49,16 @@ class Gaussian:
     """The number of records plus N(0, 1/μ²), μ = √(2ρ(ε, δ)): exactly μ-GDP under add/remove.
 
     Args:
-        eps: what is claimed, with ``delta``, by way of ρ-zCDP.
-        delta: as above.
-        noise_scale: share of that noise that is really added: 1 is honest; less is a bug to be found.
+        eps: ε of the claim, which with ``delta`` fixes ρ of zCDP.
+        delta: δ of the claim.
 
-    >>> Gaussian(eps=1, delta=0.01).release(np.zeros(10), 3, np.random.default_rng(0)).public().values.round(2).tolist()
+    >>> noisy = Gaussian(eps=1, delta=0.01).release(np.zeros(10), 3, np.random.default_rng(0))
+    >>> noisy.public().values.round(2).tolist()
     [[10.28], [9.71], [11.41]]
     """
 
     eps: PrivacyParameter
     delta: Annotated[float, Field(gt=0, lt=1)]
-    noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -72,16 +72,29 @@ class Gaussian:
         """μ-GDP, which is exact, and what follows from it."""
         return claims.of_gaussians(self.eps, self.delta)
 
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the noise that the claim asks for."""
+        return 1 / implied_mu(self.rho)
+
+    @property
+    def added_sigma(self) -> float:
+        """Standard deviation of the noise that is added."""
+        return self.sigma
+
     def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyCount:
         """``trials`` noisy counts of the records of ``data``."""
         ledger = Ledger(self.rho, trials)
-        sigma = 1 / implied_mu(self.rho)
-        ledger.spend("count", 1 / (2 * sigma**2))
+        ledger.spend("count", 1 / (2 * self.sigma**2))
         ledger.close()
-        real = sigma * self.noise_scale
-        return NoisyCount(count(data) + rng.normal(0.0, real, size=trials), real)
+        noise = rng.normal(0.0, self.added_sigma, size=trials)
+        return NoisyCount(count(data) + noise, self.added_sigma)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        return GDP().beta(alpha, self.mu_between(absent, present))
+
+    def mu_between(self, absent: Any, present: Any) -> float:
+        """The μ of these two data sets: how many standard deviations their counts are apart."""
         shift = abs(float(count(present)[0] - count(absent)[0]))
-        return GDP().beta(alpha, shift * implied_mu(self.rho) / self.noise_scale)
+        return shift * implied_mu(self.rho)

@@ -1,6 +1,6 @@
-"""Census-style counts: at every level of a tree, with discrete Gaussian noise, and the total as it is.
+"""Census-style counts: every level of a tree with discrete Gaussian noise, and the exact total.
 
-Its sampler is for audits, not for release.
+The sampler is for audits, not for release.
 """
 
 from __future__ import annotations
@@ -48,30 +48,31 @@ class NoisyCells:
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
-        """(n,) Σ (y·(b − a) − (b² − a²)/2)/σ² over the cells: whole-number shifts leave the normaliser as it is."""
-        a, b = self.truth(absent), self.truth(present)
+        """(n,) Σ (y·(b − a) − (b² − a²)/2)/σ² over the cells, for the true counts a and b."""
+        # As for real Gaussians: whole-number shifts leave the discrete law's normaliser as it is.
+        a = self.truth(absent)
+        b = self.truth(present)
         precision = self.sigma**-2
         return self.noisy @ ((b - a) * precision) - np.sum((b**2 - a**2) / 2 * precision)
 
 
 @dataclass(frozen=True, config=STRICT)
 class HierarchicalCounts:
-    """Counts at each level of a tree plus discrete Gaussian noise, and the exact total: ρ-zCDP when a record moves.
+    """Counts at each level of a tree plus discrete Gaussian noise: ρ-zCDP when a record moves.
 
-    A record is a leaf, 0 … branching^levels − 1. One that moves changes two cells of a level by 1 each, so a level
-    with the share ρ_l has σ² = 2/(2ρ_l). Totals are kept, hence replace-one neighbours: whether somebody is counted
-    at all is no secret here.
+    A record is a leaf, 0 … branching^levels − 1. One that moves changes two cells of a level by 1
+    each, so a level with the share ρ_l has σ² = 2/(2ρ_l). The exact total is released, hence
+    replace-one neighbours: whether somebody is counted at all is no secret here.
 
     Args:
-        eps: what is claimed, with ``delta``, by way of ρ-zCDP.
-        delta: as above.
+        eps: ε of the claim, which with ``delta`` fixes ρ.
+        delta: δ of the claim.
         branching: children of a node.
         shares: of ρ, one a level from the top down, in any unit.
-        noise_scale: share of σ that is really added: 1 is honest; less is a bug to be found.
 
     References:
-        Abowd et al., The 2020 Census disclosure avoidance system TopDown algorithm, HDSR 2022, arXiv:2204.08986 (one
-        query a level, and none of its post-processing).
+        Abowd et al., The 2020 Census disclosure avoidance system TopDown algorithm, HDSR 2022,
+        arXiv:2204.08986 (one query a level, and none of its post-processing).
 
     >>> HierarchicalCounts(eps=1, delta=0.01).leaves
     8
@@ -81,7 +82,6 @@ class HierarchicalCounts:
     delta: Annotated[float, Field(gt=0, lt=1)]
     branching: Annotated[int, Field(ge=2)] = 2
     shares: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0, 1.0, 1.0)
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -111,23 +111,38 @@ class HierarchicalCounts:
     def counts(self, data: Any) -> Array:
         """(k,) the counts of the cells of all levels, from the top down."""
         leaf = categories(data, self.leaves)
-        return np.concatenate([np.bincount(leaf * size // self.leaves, minlength=size) for size in self.sizes])
+        levels = [np.bincount(leaf * size // self.leaves, minlength=size) for size in self.sizes]
+        return np.concatenate(levels)
 
     def check_setup(self, setup: Setup) -> None:
-        """Records that are leaves."""
+        """Raise AuditError if a record is not a leaf."""
         for data in setup.data_sets:
             self.counts(data)
 
+    def added_sigma(self, sigma: float) -> float:
+        """σ of the noise that is added where the claim asks for ``sigma``."""
+        return sigma
+
     def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyCells:
         """``trials`` sets of noisy counts of the records ``data``."""
-        ledger, sigmas = Ledger(self.rho, trials), []
-        for level, share in enumerate(self.shares):
-            part = self.rho * share / math.fsum(self.shares)
-            sigmas.append(math.sqrt(2 / (2 * part)))
-            ledger.spend(f"level {level}", 2 / (2 * sigmas[-1] ** 2))
-        ledger.close()
-        real = [self.noise_scale * sigma for sigma in sigmas]
-        noise = [sample(sigma, (trials, size), rng) for sigma, size in zip(real, self.sizes, strict=True)]
-        names = tuple(f"level {level} cell {cell}" for level, size in enumerate(self.sizes) for cell in range(size))
+        added_sigmas = [self.added_sigma(sigma) for sigma in self._charged_sigmas(trials)]
+        names: list[str] = []
+        noise = []
+        for level, (sigma, size) in enumerate(zip(added_sigmas, self.sizes, strict=True)):
+            names += [f"level {level} cell {cell}" for cell in range(size)]
+            noise.append(sample(sigma, (trials, size), rng))
         noisy = self.counts(data) + np.hstack(noise).astype(float)
-        return NoisyCells(names, noisy, np.repeat(real, self.sizes), len(numbers(data)), self.counts)
+        sigma_of_cell = np.repeat(added_sigmas, self.sizes)
+        return NoisyCells(tuple(names), noisy, sigma_of_cell, len(numbers(data)), self.counts)
+
+    def _charged_sigmas(self, trials: int) -> list[float]:
+        """σ of each level, as the claim asks for, charged to a ledger that must close."""
+        ledger = Ledger(self.rho, trials)
+        sigmas = []
+        for level, share in enumerate(self.shares):
+            level_rho = self.rho * share / math.fsum(self.shares)
+            sigma = math.sqrt(2 / (2 * level_rho))
+            ledger.spend(f"level {level}", 2 / (2 * sigma**2))
+            sigmas.append(sigma)
+        ledger.close()
+        return sigmas

@@ -1,6 +1,7 @@
 """Laplace noise: on a count, and on the mean of a class's scores.
 
-numpy's sampler is for audits, not for release: its low bits tell the number without noise (Mironov 2012).
+numpy's sampler is for audits, not for release: its low bits tell the number without noise (Mironov
+2012).
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Claim, Columns, Setup, Table
-from audit.mechanisms.queries import Positive, Statistic, count, numbers
+from audit.mechanisms.queries import Statistic, count, numbers
 from audit.privacy import STRICT, PrivacyParameter, PureDP
 
 
 @dataclasses.dataclass(frozen=True)
-class Noisy:
-    """One number with (discrete) Laplace noise, a run: the density falls by e for every ``scale`` of distance.
+class NoisyNumber:
+    """One number a run with (discrete) Laplace noise.
+
+    The density falls by a factor e for every ``scale`` of distance.
 
     Args:
         name: of the number.
@@ -43,22 +46,23 @@ class Noisy:
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
-        """(n,) (|y − a| − |y − b|)/scale for the true numbers a and b, to 12 digits.
-
-        Its two atoms, ±|b − a|/scale, must be one number each: the last bits tell a from b (Mironov 2012), and a threshold
-        between them would accuse the Laplace mechanism of what its floating-point numbers do.
-        """
-        near, far = (np.abs(self.noisy - self.statistic(data)) for data in (absent, present))
-        return np.round((near - far) / self.scale, 12)
+        """(n,) (|y − a| − |y − b|)/scale for the true numbers a and b, to 12 digits."""
+        from_absent = np.abs(self.noisy - self.statistic(absent))
+        from_present = np.abs(self.noisy - self.statistic(present))
+        # Its two atoms, ±|b − a|/scale, must be one number each. The last bits tell a from b
+        # (Mironov 2012): a threshold between them would find the Laplace mechanism guilty of what
+        # its floating-point numbers do.
+        return np.round((from_absent - from_present) / self.scale, 12)
 
 
 def laplace_beta(alpha: ArrayLike, shift: float) -> Any:
-    """Least FNR at FPR ``alpha`` between two Laplace laws of scale 1 whose centres are ``shift`` ≥ 0 apart.
+    """Least FNR at FPR ``alpha`` between two Laplace laws of scale 1, ``shift`` ≥ 0 apart.
 
     1 − e^shift·α up to α = e^(−shift)/2, then e^(−shift)/(4α) up to ½, then e^(−shift)·(1 − α).
 
     References:
-        Neyman, Pearson 1933: the ratio grows with the number, so half-lines are the best tests (what the tests check).
+        Neyman, Pearson 1933: the ratio grows with the number, so half-lines are the best tests
+        (what the tests check).
 
     >>> [round(float(laplace_beta(alpha, 1.0)), 6) for alpha in (0.1, 0.25, 0.5, 0.9)]
     [0.728172, 0.367879, 0.18394, 0.036788]
@@ -66,8 +70,9 @@ def laplace_beta(alpha: ArrayLike, shift: float) -> Any:
     a = np.asarray(alpha, dtype=float)
     fall = np.exp(-shift)
     low = 1 - np.exp(shift) * a
-    middle = fall / (4 * np.clip(a, fall / 2, 0.5))
-    return np.where(a < fall / 2, low, np.where(a <= 0.5, middle, fall * (1 - a)))
+    middle = fall / (4 * np.clip(a, fall / 2, 0.5))  # clipped, so that α = 0 divides by no zero
+    high = fall * (1 - a)
+    return np.where(a < fall / 2, low, np.where(a <= 0.5, middle, high))
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -75,24 +80,22 @@ class Laplace:
     """The number of records plus Lap(1/ε): ε-DP under add/remove, exactly.
 
     Args:
-        eps: what is claimed.
-        noise_scale: share of the noise that is really added: 1 is honest; less is a bug to be found.
+        eps: ε of the claim.
 
     References:
         Dwork, McSherry, Nissim, Smith, TCC 2006, Proposition 1.
 
-    >>> Laplace(eps=0.5).scale
+    >>> Laplace(eps=0.5).added_scale
     2.0
     """
 
     eps: PrivacyParameter
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
     @property
-    def scale(self) -> float:
-        """1/ε, the scale that the claim asks for; the standard deviation is √2 times that."""
+    def added_scale(self) -> float:
+        """Scale of the noise that is added, 1/ε; the standard deviation is √2 times that."""
         return 1 / self.eps
 
     @property
@@ -100,32 +103,32 @@ class Laplace:
         """ε-DP."""
         return (Claim(PureDP(), self.eps),)
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Noisy:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyNumber:
         """``trials`` noisy counts of the records of ``data``."""
-        real = self.scale * self.noise_scale
-        return Noisy("count", count(data) + rng.laplace(scale=real, size=trials), real, count)
+        noise = rng.laplace(scale=self.added_scale, size=trials)
+        return NoisyNumber("count", count(data) + noise, self.added_scale, count)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
-        return laplace_beta(alpha, _distance(count, absent, present) / (self.scale * self.noise_scale))
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        return laplace_beta(alpha, _distance(count, absent, present) / self.added_scale)
 
 
 @dataclass(frozen=True, config=STRICT)
 class ClassMean:
-    """The mean of n scores, clipped to [0, top], plus Lap(top/(n·ε)): ε-DP when one pupil is replaced; n is public.
+    """The mean of n scores clipped to [0, top], plus Lap(top/(n·ε)): ε-DP if one pupil is replaced.
+
+    The size n of the class is public.
 
     Args:
-        eps: what is claimed.
+        eps: ε of the claim.
         top: the highest score.
-        noise_scale: share of the noise that is really added: 1 is honest; less is a bug to be found.
 
-    >>> [round(2**0.5 * ClassMean(eps=1).scale(n), 3) for n in (10, 20, 40)]
+    >>> [round(2**0.5 * ClassMean(eps=1).added_scale(n), 3) for n in (10, 20, 40)]
     [14.142, 7.071, 3.536]
     """
 
     eps: PrivacyParameter
     top: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 100.0
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -134,8 +137,8 @@ class ClassMean:
         """ε-DP for a class of known size."""
         return (Claim(PureDP(), self.eps, neighbours="replace_one"),)
 
-    def scale(self, pupils: int) -> float:
-        """top/(n·ε): the most that one pupil moves the mean, over ε."""
+    def added_scale(self, pupils: int) -> float:
+        """Scale of the noise, top/(n·ε): the most that one pupil moves the mean, over ε."""
         return self.top / (pupils * self.eps)
 
     def mean(self, data: Any) -> Array:
@@ -143,19 +146,20 @@ class ClassMean:
         return np.array([np.mean(np.clip(numbers(data), 0.0, self.top))])
 
     def check_setup(self, setup: Setup) -> None:
-        """Records of one number each."""
+        """Raise AuditError if a record is not one number."""
         for data in setup.data_sets:
             numbers(data)
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Noisy:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> NoisyNumber:
         """``trials`` noisy means of the scores ``data``."""
-        real = self.scale(len(numbers(data))) * self.noise_scale
-        return Noisy("mean", self.mean(data) + rng.laplace(scale=real, size=trials), real, self.mean)
+        scale = self.added_scale(len(numbers(data)))
+        noise = rng.laplace(scale=scale, size=trials)
+        return NoisyNumber("mean", self.mean(data) + noise, scale, self.mean)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two classes, with the noise that is really added."""
-        real = self.scale(len(numbers(absent))) * self.noise_scale
-        return laplace_beta(alpha, _distance(self.mean, absent, present) / real)
+        """Exact least FNR at FPR ``alpha`` between these classes, with the noise that is added."""
+        scale = self.added_scale(len(numbers(absent)))
+        return laplace_beta(alpha, _distance(self.mean, absent, present) / scale)
 
 
 def _distance(statistic: Statistic, absent: Any, present: Any) -> float:

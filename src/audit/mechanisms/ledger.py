@@ -13,7 +13,7 @@ TOLERANCE = 1e-12
 
 @dataclasses.dataclass
 class Ledger:
-    """Zero-concentrated budget of a batch of runs: Σ spends = budget, to 1e-12, or it says so.
+    """Zero-concentrated budget of a batch of runs; raises unless Σ spends = budget, to 1e-12.
 
     Args:
         budget: ρ that each run may spend, > 0.
@@ -36,14 +36,21 @@ class Ledger:
     @property
     def spent(self) -> Array:
         """(trials,) what each run has spent so far."""
-        return np.sum([amount for _, amount in self.entries], axis=0) if self.entries else np.zeros(self.trials)
+        if not self.entries:
+            return np.zeros(self.trials)
+        return np.sum([amount for _, amount in self.entries], axis=0)
 
     @property
     def left(self) -> Array:
         """(trials,) what each run may still spend."""
         return self.budget - self.spent
 
-    def spend(self, name: str, amount: float | Array, where: Array | list[int] | slice = slice(None)) -> None:
+    def spend(
+        self,
+        name: str,
+        amount: float | Array,
+        where: Array | list[int] | slice = slice(None),
+    ) -> None:
         """Record ρ spent on ``name`` by the runs at ``where``.
 
         Args:
@@ -52,7 +59,7 @@ class Ledger:
             where: the runs that spend; all by default.
 
         Raises:
-            ValueError: when an amount is negative or not a number, or a run would exceed its budget.
+            ValueError: an amount is negative or not a number, or a run would exceed its budget.
         """
         full = np.zeros(self.trials)
         full[where] = amount
@@ -61,21 +68,27 @@ class Ledger:
         after = self.spent + full
         worst = int(np.argmax(after))
         if after[worst] > self.budget + self._slack:
-            raise ValueError(f"{name} overspends: run {worst} would have spent {after[worst]} of {self.budget}")
+            raise ValueError(
+                f"{name} overspends: run {worst} would have spent {after[worst]} of {self.budget}"
+            )
         self.entries.append((name, full))
 
     def close(self) -> None:
         """Check that every run has spent its budget, all of it and no more.
 
         Raises:
-            ValueError: when the sum of a run's spends is not the budget.
+            ValueError: the sum of a run's spends is not the budget.
         """
         error = np.abs(self.left)
         worst = int(np.argmax(error))
-        if not error[worst] <= self._slack:
-            items = ", ".join(f"{name} {amount[worst]}" for name, amount in self.entries if amount[worst])
+        if not error[worst] <= self._slack:  # not ">": a NaN is no closed ledger
+            items = []
+            for name, amount in self.entries:
+                if amount[worst]:
+                    items.append(f"{name} {amount[worst]}")
             raise ValueError(
-                f"the ledger does not close: run {worst} spent {self.spent[worst]} of {self.budget} ({items})"
+                f"the ledger does not close: run {worst} spent {self.spent[worst]} of {self.budget}"
+                f" ({', '.join(items)})"
             )
 
     @property

@@ -32,7 +32,6 @@ class MST:
         delta: of the same.
         compress: merge the values of a column whose noisy count is below 3 standard deviations.
         rows: of a synthetic table; given, never read from the data.
-        noise_scale: share of the promised Gaussian noise that is added: 1 is honest, less is a bug to be found.
         columns: of the data, where they are known beforehand: the numerical claim is computed for that many. None: for
             two, which is worst, since one large selection step leaks more than several small ones.
 
@@ -44,7 +43,6 @@ class MST:
     delta: Annotated[float, Field(gt=0, lt=1)]
     compress: bool = True
     rows: Annotated[int, Field(ge=1)] = 50
-    noise_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     columns: Annotated[int, Field(ge=2)] | None = None
 
     block: ClassVar[int] = 200
@@ -60,6 +58,10 @@ class MST:
         for data in setup.data_sets:
             marginals.refuse_columns("MST", len(data.domain.columns), self.columns)
 
+    def added_sigma(self, sigma: float) -> float:
+        """Standard deviation of the noise that is added where the claim asks for ``sigma``."""
+        return sigma
+
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
         """Measure and select now, for the selection needs it; fit the tree and draw rows when somebody looks.
 
@@ -73,12 +75,15 @@ class MST:
         ledger = Ledger(rho, trials=1)
         sigma = math.sqrt(3 / (2 * rho))
         synthesis = rng.spawn(1)[0]  # so that the noise is the same whether or not rows are drawn
-        first = measure_columns(data, trials, sigma * math.sqrt(columns), self.noise_scale, self.compress, rng)
+        column_sigma = sigma * math.sqrt(columns)
+        added = self.added_sigma(column_sigma)
+        first = measure_columns(data, trials, column_sigma, added, self.compress, rng)
         ledger.spend("measure columns", columns / (2 * (sigma**2 * columns)))
         epsilon = math.sqrt(8 * (rho / 3) / (columns - 1))
         tree = choose_tree(first.scores(data), epsilon, rng)
         ledger.spend("select pairs", (columns - 1) * epsilon**2 / 8)
-        second = measure_pairs(data, first, tree, sigma * math.sqrt(columns - 1), self.noise_scale, rng)
+        pair_sigma = sigma * math.sqrt(columns - 1)
+        second = measure_pairs(data, first, tree, pair_sigma, self.added_sigma(pair_sigma), rng)
         ledger.spend("measure pairs", (columns - 1) / (2 * (sigma**2 * (columns - 1))))
         ledger.close()
         return Runs(first, epsilon, tree, second, self.rows, synthesis)
@@ -107,7 +112,7 @@ class NoisyColumns:
     Args:
         domain: of the data.
         sigma: standard deviation of the noise that was promised.
-        noise_scale: share of it that was added.
+        added_sigma: standard deviation of the noise that was added.
         noisy: column → (n, size) counts with noise.
         group: column → (n, size) for each value, the first value that shares a cell with it.
         compressed: whether values could be merged.
@@ -115,7 +120,7 @@ class NoisyColumns:
 
     domain: Domain
     sigma: float
-    noise_scale: float
+    added_sigma: float
     noisy: dict[str, Array]
     group: dict[str, Array]
     compressed: bool
@@ -190,16 +195,16 @@ class NoisyColumns:
 
 
 def measure_columns(
-    data: Table, trials: int, sigma: float, noise_scale: float, compress: bool, rng: np.random.Generator
+    data: Table, trials: int, sigma: float, added_sigma: float, compress: bool, rng: np.random.Generator
 ) -> NoisyColumns:
     """Noisy counts of every column; those below 3 standard deviations are merged into one cell a column."""
     noisy, group = {}, {}
     for column in data.domain.columns:
         size = data.domain.size((column,))
-        noisy[column] = data.marginal((column,)) + rng.normal(0.0, noise_scale * sigma, size=(trials, size))
+        noisy[column] = data.marginal((column,)) + rng.normal(0.0, added_sigma, size=(trials, size))
         small = noisy[column] < (3 * sigma if compress else -np.inf)
         group[column] = np.where(small, small.argmax(axis=1)[:, None], np.arange(size))
-    return NoisyColumns(data.domain, sigma, noise_scale, noisy, group, compress)
+    return NoisyColumns(data.domain, sigma, added_sigma, noisy, group, compress)
 
 
 def _sizes(group: Array) -> Array:
@@ -273,19 +278,21 @@ class NoisyPairs:
 
     Args:
         sigma: standard deviation of the noise that was promised.
+        added_sigma: standard deviation of the noise that was added.
         where: pair → the trials that chose it.
         noisy: pair → (their number, cells) counts with noise, spread evenly inside merged cells.
         merged: pair → (their number, cells) how many cells share each merged one.
     """
 
     sigma: float
+    added_sigma: float
     where: dict[Clique, Array]
     noisy: dict[Clique, Array]
     merged: dict[Clique, Array]
 
 
 def measure_pairs(
-    data: Table, first: NoisyColumns, tree: Tree, sigma: float, noise_scale: float, rng: np.random.Generator
+    data: Table, first: NoisyColumns, tree: Tree, sigma: float, added_sigma: float, rng: np.random.Generator
 ) -> NoisyPairs:
     """Noisy counts of each trial's pairs; a merged cell gets the noise of one cell."""
     where: dict[Clique, Array] = {}
@@ -298,11 +305,11 @@ def measure_pairs(
         one, other = (first.group[c][trials] for c in pair)
         shared = first.merged[pair[0]][trials][:, :, None] * first.merged[pair[1]][trials][:, None, :]
         cell = (one[:, :, None] * data.domain.size(pair[1:]) + other[:, None, :]).reshape(len(trials), -1)
-        noise = rng.normal(0.0, noise_scale * sigma, size=cell.shape)
+        noise = rng.normal(0.0, added_sigma, size=cell.shape)
         where[pair], merged[pair] = trials, shared.reshape(len(trials), -1)
         noise = np.take_along_axis(noise, cell, axis=1) / merged[pair]
         noisy[pair] = first.even_pair(data, pair, trials) + noise
-    return NoisyPairs(sigma, where, noisy, merged)
+    return NoisyPairs(sigma, added_sigma, where, noisy, merged)
 
 
 # --- what a batch of runs puts out ------------------------------------------------------------------------------------
@@ -325,17 +332,16 @@ class Runs:
     def log_ratio(self, absent: Table, present: Table) -> Array:
         """(n,) exact: columns, then picks given them, then pairs given both."""
         first, second = self.first, self.second
-        scale = first.noise_scale
         ratio = log_chance(self.tree, first.scores(present), self.epsilon)
         ratio -= log_chance(self.tree, first.scores(absent), self.epsilon)
         for column, noisy in first.noisy.items():
             a, b = absent.marginal((column,)), present.marginal((column,))
-            ratio += marginals.gaussian_log_ratio(noisy, a, b, (first.sigma * scale) ** -2)
+            ratio += marginals.gaussian_log_ratio(noisy, a, b, first.added_sigma**-2)
         for pair, noisy in second.noisy.items():
             trials = second.where[pair]
             a, b = (first.even_pair(data, pair, trials) for data in (absent, present))
             # Spread over its m cells, a merged cell's count and noise are divided by m, and it is summed m times.
-            precision = second.merged[pair] * (second.sigma * scale) ** -2
+            precision = second.merged[pair] * second.added_sigma**-2
             ratio[trials] += marginals.gaussian_log_ratio(noisy, a, b, precision)
         return np.asarray(ratio)
 

@@ -21,7 +21,8 @@ def count(data: Any) -> Array:
     >>> count(np.array([5.0, 7.0])).tolist()
     [2.0]
     """
-    return np.array([float(len(data.records if isinstance(data, Table) else data))])
+    records = data.records if isinstance(data, Table) else data
+    return np.array([float(len(records))])
 
 
 def numbers(data: Any) -> Array:
@@ -33,8 +34,8 @@ def numbers(data: Any) -> Array:
     records = np.asarray(data.records if isinstance(data, Table) else data, dtype=float)
     if records.size != len(records):
         raise AuditError(
-            f"the mechanism takes records of one number, and these have {records[0].size}; choose canary=one_bit or"
-            " canary=pair"
+            f"the mechanism takes records of one number, and these have {records[0].size};"
+            " choose canary=one_bit or canary=pair"
         )
     return records.reshape(-1)
 
@@ -49,6 +50,10 @@ def categories(data: Any, size: int) -> Array:
     [1, 0]
     """
     values = numbers(data)
-    if not np.all((values == np.floor(values)) & (values >= 0) & (values < size)):
-        raise AuditError(f"the mechanism takes records 0 … {size - 1}; give canary.absent and canary.present such ones")
+    allowed = (values == np.floor(values)) & (values >= 0) & (values < size)
+    if not np.all(allowed):
+        raise AuditError(
+            f"the mechanism takes records 0 … {size - 1};"
+            " give canary.absent and canary.present such ones"
+        )
     return values.astype(np.int64)

@@ -1,8 +1,8 @@
-"""Private choice of a candidate by votes: the exponential mechanism, permute-and-flip, and report noisy max.
+"""Private choice of a candidate by votes: exponential mechanism, permute-and-flip, noisy max.
 
-Candidates 0, 1, … are what the records vote for; one record that is another moves each count by at most 1. All three
-put out the winner only, and are ε-DP for any scores of sensitivity 1; between two data sets of votes they may leak less.
-numpy's samplers are for audits, not for release.
+Candidates 0, 1, … are what the records vote for; one record that is another moves each count by at
+most 1. All three put out the winner only, and are ε-DP for any scores of sensitivity 1; between two
+data sets of votes they may leak less. numpy's samplers are for audits, not for release.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from scipy.special import log_softmax, logsumexp
 
 from audit.core import Array, Claim, Columns, Setup, Table
 from audit.mechanisms.quadrature import log_below, panels
-from audit.mechanisms.queries import Positive, categories
+from audit.mechanisms.queries import categories
 from audit.privacy import STRICT, PrivacyParameter, PureDP, least_fnr
 
 Candidates = Annotated[int, Field(ge=2)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Chosen:
+class Winners:
     """One candidate a run.
 
     Args:
@@ -50,7 +50,8 @@ class Chosen:
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
         """(n,) ln P(winner | present) − ln P(winner | absent)."""
-        return np.asarray((self.law(present) - self.law(absent))[self.winner])
+        log_ratios = self.law(present) - self.law(absent)
+        return np.asarray(log_ratios[self.winner])
 
 
 def _votes(data: Any, candidates: int) -> Array:
@@ -63,9 +64,8 @@ class Exponential:
     """P(candidate) ∝ e^(ε·votes/2): ε-DP when one vote is another.
 
     Args:
-        eps: what is claimed.
+        eps: ε of the claim.
         candidates: how many.
-        noise_scale: share of the noise that is really added, 1/ε being all of it: 1 is honest; less is a bug.
 
     References:
         McSherry, Talwar, FOCS 2007, Theorem 6.
@@ -76,7 +76,6 @@ class Exponential:
 
     eps: PrivacyParameter
     candidates: Candidates = 2
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -85,42 +84,46 @@ class Exponential:
         """ε-DP."""
         return (Claim(PureDP(), self.eps, neighbours="replace_one"),)
 
+    def log_weights(self, votes: Array) -> Array:
+        """(k,) ln of what each candidate's probability is proportional to."""
+        return votes * self.eps / 2
+
     def law(self, data: Any) -> Array:
         """(k,) ln P(candidate)."""
-        return np.asarray(log_softmax(_votes(data, self.candidates) * self.eps / 2 / self.noise_scale))
+        return np.asarray(log_softmax(self.log_weights(_votes(data, self.candidates))))
 
     def check_setup(self, setup: Setup) -> None:
-        """Records that are candidates."""
+        """Raise AuditError if a record is not a candidate."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Winners:
         """``trials`` winners."""
         winner = rng.choice(self.candidates, size=trials, p=np.exp(self.law(data)))
-        return Chosen(winner, self.law, self.candidates)
+        return Winners(winner, self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)
 
 
 @dataclass(frozen=True, config=STRICT)
 class PermuteAndFlip:
-    """In random order, each candidate wins with probability e^(ε·(votes − most votes)/2): ε-DP when one vote is another.
+    """In random order, each candidate wins with probability e^(ε·(votes − most votes)/2).
+
+    ε-DP when one vote is another.
 
     Args:
-        eps: what is claimed.
+        eps: ε of the claim.
         candidates: how many.
-        noise_scale: share of the noise that is really added, 1/ε being all of it: 1 is honest; less is a bug.
 
     References:
-        McKenna, Sheldon, NeurIPS 2020, arXiv:2010.12603, Algorithm 1; the law is theirs as an integral over the
-        time t in [0, 1] at which a candidate's turn comes.
+        McKenna, Sheldon, NeurIPS 2020, arXiv:2010.12603, Algorithm 1; the law is theirs as an
+        integral over the time t in [0, 1] at which a candidate's turn comes.
     """
 
     eps: PrivacyParameter
     candidates: Candidates = 2
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -129,56 +132,63 @@ class PermuteAndFlip:
         """ε-DP."""
         return (Claim(PureDP(), self.eps, neighbours="replace_one"),)
 
+    def log_heads(self, behind: Array) -> Array:
+        """(k,) ln P(coin shows heads) of candidates whose votes minus the most votes is ``behind``."""
+        return behind * self.eps / 2
+
     def _heads(self, data: Any) -> Array:
         votes = _votes(data, self.candidates)
-        return np.exp((votes - votes.max()) * self.eps / 2 / self.noise_scale)
+        return np.exp(self.log_heads(votes - votes.max()))
 
     def law(self, data: Any) -> Array:
-        """(k,) ln P(candidate) = ln ∫₀¹ p_i·Π_{j≠i} (1 − t·p_j) dt, a polynomial that Gauss–Legendre integrates exactly.
+        """(k,) ln P(candidate) = ln ∫₀¹ p_i·Π_{j≠i} (1 − t·p_j) dt.
 
-        >>> np.exp(PermuteAndFlip(eps=2).law(np.array([0.0]))).round(6).tolist()  # ½ + ½(1 − e⁻¹), ½e⁻¹
+        >>> law = PermuteAndFlip(eps=2).law(np.array([0.0]))
+        >>> np.exp(law).round(6).tolist()  # ½ + ½(1 − e⁻¹), ½e⁻¹
         [0.81606, 0.18394]
         """
         heads = self._heads(data)
-        x, w = np.polynomial.legendre.leggauss(self.candidates // 2 + 1)
-        t, w = (1 + x) / 2, w / 2
-        others = np.log1p(-np.outer(t, heads))
-        return np.asarray(logsumexp(others.sum(axis=1, keepdims=True) - others, axis=0, b=w[:, None]) + np.log(heads))
+        # The integrand is a polynomial of degree k − 1 in t: with k/2 + 1 nodes this is exact.
+        nodes, weights = np.polynomial.legendre.leggauss(self.candidates // 2 + 1)
+        t = (1 + nodes) / 2
+        log_loses = np.log1p(-np.outer(t, heads))
+        log_others_lose = log_loses.sum(axis=1, keepdims=True) - log_loses
+        integral = logsumexp(log_others_lose, axis=0, b=(weights / 2)[:, None])
+        return np.asarray(integral + np.log(heads))
 
     def check_setup(self, setup: Setup) -> None:
-        """Records that are candidates."""
+        """Raise AuditError if a record is not a candidate."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Winners:
         """``trials`` winners: the first in order whose coin shows heads."""
         heads = self._heads(data)
         turn = rng.random((trials, self.candidates))
-        turn[rng.random((trials, self.candidates)) >= heads] = np.inf
-        return Chosen(np.argmin(turn, axis=1), self.law, self.candidates)
+        shows_tails = rng.random((trials, self.candidates)) >= heads
+        turn[shows_tails] = np.inf
+        return Winners(np.argmin(turn, axis=1), self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)
 
 
 @dataclass(frozen=True, config=STRICT)
 class NoisyMax:
-    """argmax of votes + Lap(2/ε): ε-DP when one vote is another. The noisy votes stay in the machine.
+    """argmax of votes + Lap(2/ε): ε-DP when one vote is another. The noisy votes are not released.
 
     Args:
-        eps: what is claimed.
+        eps: ε of the claim.
         candidates: how many.
-        noise_scale: share of the noise that is really added: 1 is honest; less is a bug to be found.
 
     References:
-        Dwork, Roth 2014, The algorithmic foundations of differential privacy, Claim 3.9, with twice its noise since
-        votes may go up and down.
+        Dwork, Roth 2014, The algorithmic foundations of differential privacy, Claim 3.9, with twice
+        its noise since votes may go up and down.
     """
 
     eps: PrivacyParameter
     candidates: Candidates = 2
-    noise_scale: Positive = 1.0
 
     block: ClassVar[int] = 1000
 
@@ -188,33 +198,39 @@ class NoisyMax:
         return (Claim(PureDP(), self.eps, neighbours="replace_one"),)
 
     @property
-    def scale(self) -> float:
-        """2/ε, which the claim asks for."""
+    def added_scale(self) -> float:
+        """Scale of the noise that is added; the claim asks for 2/ε."""
         return 2 / self.eps
 
     def law(self, data: Any) -> Array:
-        """(k,) ln P(candidate) = ln ∫ f(x − votes_i)·Π_{j≠i} F(x − votes_j) dx for the Laplace density f and its F.
+        """(k,) ln P(candidate) = ln ∫ f(x − votes_i)·Π_{j≠i} F(x − votes_j) dx.
 
-        >>> law = np.exp(NoisyMax(eps=2).law(np.array([0.0])))  # 1 − e⁻¹(2 + 1)/4: two Laplace numbers 1 apart
-        >>> law.round(6).tolist()
+        f is the Laplace density and F its distribution function.
+
+        >>> law = np.exp(NoisyMax(eps=2).law(np.array([0.0])))
+        >>> law.round(6).tolist()  # 1 − e⁻¹(2 + 1)/4: two Laplace numbers 1 apart
         [0.72409, 0.27591]
         """
-        votes, scale = _votes(data, self.candidates), self.scale * self.noise_scale
-        x, w = panels(votes, scale, 40 * scale)
-        below = log_below(x[:, None] - votes, scale)
-        density = -np.abs(x[:, None] - votes) / scale - np.log(2 * scale)
-        return np.asarray(logsumexp(density + below.sum(axis=1, keepdims=True) - below, axis=0, b=w[:, None]))
+        votes = _votes(data, self.candidates)
+        scale = self.added_scale
+        nodes, weights = panels(votes, scale, 40 * scale)  # e^−40 is below the last bit of 1
+        gaps = nodes[:, None] - votes
+        log_loses = log_below(gaps, scale)
+        log_density = -np.abs(gaps) / scale - np.log(2 * scale)
+        log_wins = log_density + log_loses.sum(axis=1, keepdims=True) - log_loses
+        return np.asarray(logsumexp(log_wins, axis=0, b=weights[:, None]))
 
     def check_setup(self, setup: Setup) -> None:
-        """Records that are candidates."""
+        """Raise AuditError if a record is not a candidate."""
         for data in setup.data_sets:
             _votes(data, self.candidates)
 
-    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Chosen:
+    def release(self, data: Table | Array, trials: int, rng: np.random.Generator) -> Winners:
         """``trials`` winners."""
-        noise = rng.laplace(scale=self.scale * self.noise_scale, size=(trials, self.candidates))
-        return Chosen(np.argmax(_votes(data, self.candidates) + noise, axis=1), self.law, self.candidates)
+        noise = rng.laplace(scale=self.added_scale, size=(trials, self.candidates))
+        winner = np.argmax(_votes(data, self.candidates) + noise, axis=1)
+        return Winners(winner, self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these two data sets, with the noise that is really added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from audit.core import Array, AuditError, Claim, Outputs, Trials, frozen
 from audit.files import FileTable, listed, read_table
 from audit.mechanisms.callable import Anything
-from audit.mechanisms.promises import Promise
+from audit.mechanisms.claims import ClaimOption
 from audit.privacy import STRICT
 from audit.repeats import copied
 
@@ -45,7 +45,7 @@ class File:
     """
 
     path: str
-    claim: InstanceOf[Promise]
+    claim: InstanceOf[ClaimOption]
     bits: str = "present"
     columns: tuple[str, ...] | None = None
     repeats: bool = False

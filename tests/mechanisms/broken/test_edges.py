@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from audit.mechanisms.broken.edges import BoundUsedTwice, ClippedInVain, NaNPasses, NewKey, ScaleFromData
+from audit.mechanisms.broken.edges import (
+    BoundUsedTwice,
+    ClippedInVain,
+    NaNPasses,
+    NewKey,
+    ScaleFromData,
+)
 from audit.privacy import ApproximateDP
 
 

@@ -48,7 +48,7 @@ class ShareAsSigma:
         synthesis = rng.spawn(1)[0]
         cliques = marginals.cliques_up_to(data.domain, 1)
         noisy = {c: data.marginal(c) + rng.normal(0.0, sigma, size=(trials, data.domain.size(c))) for c in cliques}
-        return NoisyMarginals(data.domain, noisy, sigma, 1.0, self.rows, synthesis)
+        return NoisyMarginals(data.domain, noisy, sigma, sigma, self.rows, synthesis)
 
 
 @dataclass(frozen=True, config=STRICT)
