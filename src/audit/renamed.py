@@ -33,4 +33,4 @@ def renamed_hint(key: str) -> str | None:
     new_key = RENAMED_KEYS.get(key)
     if new_key is None:
         return None
-    return f"{key} is now called {' and '.join(new_key)}"
+    return f"{key} is now called {new_key}"
