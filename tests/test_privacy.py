@@ -646,7 +646,9 @@ def test_profile_is_symmetric(steps):
 def test_narrow_gaussian_and_idle_steps():
     steps = [GaussianStep(0.5), Selection(0.3), GaussianStep(0.5)]
     plain = adaptive_mu(steps)
-    assert adaptive_mu([GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]) == pytest.approx(plain, abs=1e-5)
+    assert adaptive_mu([GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]) == pytest.approx(
+        plain, abs=1e-5
+    )
     assert adaptive_mu([Either((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(plain, abs=1e-9)
     # An Either in the middle is followed by the rest, whichever option was taken.
     middle = [GaussianStep(0.5), Either(((Selection(0.3),), (Selection(0.1),))), GaussianStep(0.5)]
