@@ -65,7 +65,7 @@ def main() -> None:
     for name, value in (("seeds", 200), ("trials", 3000), ("broken-seeds", 10), ("broken-trials", 40_000)):
         parser.add_argument(f"--{name}", type=int, default=value)
     given = parser.parse_args()
-    black, trees = Logistic(), XGBoost(depth=3, columns=1.0)
+    black, trees = Logistic(), XGBoost(max_depth=3, colsample_bytree=1.0)
     rows = [(m, a, given.seeds, given.trials) for m in (Brownian(), LaplaceReduction(), TrainAndCheck())
             for a in (LikelihoodRatio(), black)]  # fmt: skip
     for broken in (FreshNoise(), PreviousStep(), ValidationOnly()):

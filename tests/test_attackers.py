@@ -9,7 +9,7 @@ from audit.attackers import BestOf, Column, GradientBoosting, LikelihoodRatio, L
 from audit.core import AuditError, area
 from audit.privacy import mu_hat
 
-LEARNERS = [Logistic(), XGBoost(), GradientBoosting(), RandomForest(trees=100)]
+LEARNERS = [Logistic(), XGBoost(), GradientBoosting(), RandomForest(n_estimators=100)]
 
 
 def sides(scores):

@@ -16,7 +16,7 @@ from audit.privacy import (
     ApproximateDP,
     Direction,
     Either,
-    Gaussian,
+    GaussianStep,
     Line,
     Notion,
     PureDP,
@@ -386,8 +386,8 @@ def test_bad_options_are_refused(bad):
         (lambda: gdp_epsilon(1.0, 1.5), "delta = 1.5"),
         (lambda: gdp_epsilon(math.nan, 0.5), "mu = nan"),
         (lambda: adaptive_mu([]), "no privacy"),
-        (lambda: adaptive_mu([Gaussian(-1.0)]), "mu=-1.0"),
-        (lambda: adaptive_mu([Gaussian(1.0)], fineness=1), "fineness"),
+        (lambda: adaptive_mu([GaussianStep(-1.0)]), "mu=-1.0"),
+        (lambda: adaptive_mu([GaussianStep(1.0)], fineness=1), "fineness"),
     ],
 )
 def test_bad_numbers_are_refused(call, says):
@@ -534,7 +534,7 @@ def test_formula_of_canonne_by_brute_force():
 
 def stock_mst(rho, columns):
     """ρ/3 on one-way marginals, ρ/3 on columns − 1 selections, ρ/3 on the chosen tree."""
-    noise = Gaussian(math.sqrt(2 * rho / 3))
+    noise = GaussianStep(math.sqrt(2 * rho / 3))
     return (noise, *[Selection(math.sqrt(8 * rho / 3 / (columns - 1)))] * (columns - 1), noise)
 
 
@@ -548,14 +548,14 @@ def stock_aim(rho, columns, halves=(False, True)):
         if key not in made:
             cost, left = 4.0**level, 16 * columns - used
             if left < 2 * cost:
-                made[key] = (Selection(math.sqrt(0.8 * left * unit)), Gaussian(math.sqrt(1.8 * left * unit)))
+                made[key] = (Selection(math.sqrt(0.8 * left * unit)), GaussianStep(math.sqrt(1.8 * left * unit)))
             else:
                 after = tuple(course(used + cost, level + half) for half in halves)
-                step = (Selection(math.sqrt(0.8 * cost * unit)), Gaussian(math.sqrt(1.8 * cost * unit)))
+                step = (Selection(math.sqrt(0.8 * cost * unit)), GaussianStep(math.sqrt(1.8 * cost * unit)))
                 made[key] = (*step, Either(after))
         return made[key]
 
-    return (*[Gaussian(math.sqrt(1.8 * unit))] * columns, *course(0.9 * columns, 0))
+    return (*[GaussianStep(math.sqrt(1.8 * unit))] * columns, *course(0.9 * columns, 0))
 
 
 @pytest.mark.parametrize(("rho", "mst", "aim"), [(0.10341283143, 0.4586, 0.4550), (0.5, 1.0075, 1.0005)])
@@ -585,7 +585,7 @@ def test_budget_of_the_courses():
             if isinstance(step, Either):
                 more = set().union(*(spent(option) for option in step.options))
             else:
-                more = {step.mu**2 / 2 if isinstance(step, Gaussian) else step.epsilon**2 / 8}
+                more = {step.mu**2 / 2 if isinstance(step, GaussianStep) else step.epsilon**2 / 8}
             totals = {round(t + m, 9) for t in totals for m in more}
         return totals
 
@@ -594,9 +594,9 @@ def test_budget_of_the_courses():
 
 
 def test_gaussian_steps_add_up():
-    grid, profile = adaptive_profile([Gaussian(0.6), Gaussian(0.8)])
+    grid, profile = adaptive_profile([GaussianStep(0.6), GaussianStep(0.8)])
     np.testing.assert_allclose(profile, gdp_delta(1.0, grid), rtol=1e-12, atol=1e-300)
-    assert adaptive_mu([Gaussian(0.6), Gaussian(0.8)]) == pytest.approx(1.0, abs=1e-9)
+    assert adaptive_mu([GaussianStep(0.6), GaussianStep(0.8)]) == pytest.approx(1.0, abs=1e-9)
 
 
 def convolved(mu, last, x):
@@ -623,7 +623,7 @@ def test_selection_is_bounded_range():
 
 
 def test_steps_by_quadrature():
-    grid, profile = adaptive_profile([Gaussian(0.5), Selection(0.7), Gaussian(0.4)])
+    grid, profile = adaptive_profile([GaussianStep(0.5), Selection(0.7), GaussianStep(0.4)])
 
     def last(x):
         return selected(lambda y: gdp_delta(0.4, y), 0.7, x)
@@ -632,7 +632,7 @@ def test_steps_by_quadrature():
         assert profile[i] == pytest.approx(convolved(0.5, last, grid[i]), abs=1e-6)
 
 
-@pytest.mark.parametrize("steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [Gaussian(1.0), Selection(0.5)]])
+@pytest.mark.parametrize("steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [GaussianStep(1.0), Selection(0.5)]])
 def test_profile_is_symmetric(steps):
     """All steps are the same with P and Q exchanged, so h(γ) = 1 − γ + γ·h(1/γ)."""
     grid, profile = adaptive_profile(steps)
@@ -644,23 +644,25 @@ def test_profile_is_symmetric(steps):
 
 
 def test_narrow_gaussian_and_idle_steps():
-    steps = [Gaussian(0.5), Selection(0.3), Gaussian(0.5)]
+    steps = [GaussianStep(0.5), Selection(0.3), GaussianStep(0.5)]
     plain = adaptive_mu(steps)
-    assert adaptive_mu([Gaussian(1e-6), *steps, Gaussian(0.0), Selection(0.0)]) == pytest.approx(plain, abs=1e-5)
-    assert adaptive_mu([Either((tuple(steps), (Gaussian(0.1),)))]) == pytest.approx(plain, abs=1e-9)
+    assert adaptive_mu([GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]) == pytest.approx(
+        plain, abs=1e-5
+    )
+    assert adaptive_mu([Either((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(plain, abs=1e-9)
     # An Either in the middle is followed by the rest, whichever option was taken.
-    middle = [Gaussian(0.5), Either(((Selection(0.3),), (Selection(0.1),))), Gaussian(0.5)]
+    middle = [GaussianStep(0.5), Either(((Selection(0.3),), (Selection(0.1),))), GaussianStep(0.5)]
     assert adaptive_mu(middle) == pytest.approx(plain, abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 10.0, 30.0])
 def test_tiny_and_huge_budgets(scale):
-    found = adaptive_mu([Gaussian(scale), Selection(scale / 5), Gaussian(scale)])
+    found = adaptive_mu([GaussianStep(scale), Selection(scale / 5), GaussianStep(scale)])
     assert math.sqrt(2) * scale < found < 1.02 * math.sqrt(2) * scale
 
 
 def test_order_of_steps_hardly_matters_but_size_does():
-    a, b = Gaussian(0.4), Selection(0.6)
+    a, b = GaussianStep(0.4), Selection(0.6)
     assert adaptive_mu([b, a, a]) == pytest.approx(adaptive_mu([a, b, a]), abs=5e-3)
     assert adaptive_mu([a, Selection(1.2), a]) > adaptive_mu([a, b, a]) + 0.05
 

@@ -335,6 +335,6 @@ def test_budgets_that_cannot_be_are_refused(options, says):
 
 
 def test_best_of_runs_under_every_protocol():
-    attacker = BestOf([Logistic(), Logistic(strength=1.0)])
+    attacker = BestOf([Logistic(), Logistic(C=1.0)])
     for recipe in (Holdout(trials=1000), Crossfit(trials=1000)):
         assert recipe(Gaussians(2.0), attacker, Advantage(), CLAIM).counts.fpr < 0.5

@@ -6,6 +6,7 @@ the higher, the more it believes that the canary was present.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
@@ -116,110 +117,101 @@ class Column:
 
 @dataclass(frozen=True, config=STRICT)
 class Logistic:
-    """Logistic regression on standardised rows: right where evidence adds up over columns, as Gaussian noise's does.
+    """Logistic regression on standardised rows: right where evidence adds up over columns.
+
+    Gaussian noise's evidence does.
 
     Args:
-        strength: inverse strength of the L2 penalty.
+        C: inverse strength of the L2 penalty, as in scikit-learn.
     """
 
-    strength: Positive = 0.01
+    C: Positive = 0.01
     learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
-        return _learn(functools.partial(learning.logistic, self.strength), trials)
+        return _learn(functools.partial(learning.logistic, self.C), trials)
 
 
 @dataclass(frozen=True, config=STRICT)
 class XGBoost:
     """Boosted trees. Shallow and strongly regularised: the signal is additive over columns and weak.
 
+    The parameters are XGBoost's own, passed through.
+
     Args:
-        depth: of each tree; 1 is additive.
-        trees: how many.
-        rate: learning rate.
-        penalty: L2 penalty on leaf weights (λ).
-        least_weight: least sum of hessians in a leaf.
-        rows: share of the trials that each tree sees.
-        columns: share of the columns that each tree sees.
-        seed: of the subsampling.
+        max_depth: of each tree; 1 is additive.
+        n_estimators: number of trees.
+        learning_rate: shrinkage of each tree.
+        reg_lambda: L2 penalty on leaf weights (λ).
+        min_child_weight: least sum of hessians in a leaf.
+        subsample: share of the trials that each tree is fitted to.
+        colsample_bytree: share of the columns that each tree is fitted to.
+        random_state: seed of the subsampling.
     """
 
-    depth: Count = 1
-    trees: Count = 400
-    rate: Positive = 0.03
-    penalty: Annotated[float, Field(ge=0)] = 10.0
-    least_weight: Annotated[float, Field(ge=0)] = 1.0
-    rows: Share = 0.5
-    columns: Share = 0.2
-    seed: int = 0
+    max_depth: Count = 1
+    n_estimators: Count = 400
+    learning_rate: Positive = 0.03
+    reg_lambda: Annotated[float, Field(ge=0)] = 10.0
+    min_child_weight: Annotated[float, Field(ge=0)] = 1.0
+    subsample: Share = 0.5
+    colsample_bytree: Share = 0.2
+    random_state: int = 0
     learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
-        settings: dict[str, Any] = {
-            "max_depth": self.depth,
-            "n_estimators": self.trees,
-            "learning_rate": self.rate,
-            "reg_lambda": self.penalty,
-            "min_child_weight": self.least_weight,
-            "subsample": self.rows,
-            "colsample_bytree": self.columns,
-            "random_state": self.seed,
-        }
-        return _learn(functools.partial(learning.xgboost, **settings), trials)
+        parameters = dataclasses.asdict(self)
+        return _learn(functools.partial(learning.xgboost, **parameters), trials)
 
 
 @dataclass(frozen=True, config=STRICT)
 class GradientBoosting:
-    """scikit-learn's boosted trees. The published code has depth 3, 100 trees, rate 0.1 and all rows.
+    """scikit-learn's boosted trees, with its own parameters passed through.
+
+    The published code has depth 3, 100 trees, rate 0.1 and all rows.
 
     Args:
-        depth: of each tree.
-        trees: how many.
-        rate: learning rate.
-        rows: share of the trials that each tree sees.
-        seed: of the subsampling.
+        max_depth: of each tree.
+        n_estimators: number of trees.
+        learning_rate: shrinkage of each tree.
+        subsample: share of the trials that each tree is fitted to.
+        random_state: seed of the subsampling.
     """
 
-    depth: Count = 1
-    trees: Count = 200
-    rate: Positive = 0.05
-    rows: Share = 0.5
-    seed: int = 0
+    max_depth: Count = 1
+    n_estimators: Count = 200
+    learning_rate: Positive = 0.05
+    subsample: Share = 0.5
+    random_state: int = 0
     learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
-        settings: dict[str, Any] = {
-            "max_depth": self.depth,
-            "n_estimators": self.trees,
-            "learning_rate": self.rate,
-            "subsample": self.rows,
-            "random_state": self.seed,
-        }
-        return _learn(functools.partial(learning.gradient_boosting, **settings), trials)
+        parameters = dataclasses.asdict(self)
+        return _learn(functools.partial(learning.gradient_boosting, **parameters), trials)
 
 
 @dataclass(frozen=True, config=STRICT)
 class RandomForest:
-    """scikit-learn's random forest.
+    """scikit-learn's random forest, with its own parameters passed through.
 
     Args:
-        trees: how many.
-        least_leaf: least number of trials in a leaf.
-        seed: of the bootstrap.
+        n_estimators: number of trees.
+        min_samples_leaf: least number of trials in a leaf.
+        random_state: seed of the bootstrap.
     """
 
-    trees: Count = 300
-    least_leaf: Count = 100
-    seed: int = 0
+    n_estimators: Count = 300
+    min_samples_leaf: Count = 100
+    random_state: int = 0
     learns: ClassVar[bool] = True
 
     def __call__(self, trials: Trials) -> Attack:
         """An attack fitted to the rows."""
-        settings = {"n_estimators": self.trees, "min_samples_leaf": self.least_leaf, "random_state": self.seed}
-        return _learn(functools.partial(learning.random_forest, **settings), trials)
+        parameters = dataclasses.asdict(self)
+        return _learn(functools.partial(learning.random_forest, **parameters), trials)
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import betainccinv
 
 from audit.core import Array, AuditError, Claim, Criterion, Scores
+from audit.error_curve import ErrorCurve
 from audit.privacy import GDP, STRICT, ApproximateDP, Notion, PureDP, mu_hat
 
 Quantiles = Annotated[int, Field(ge=2)]
@@ -171,16 +172,15 @@ def sweep(scores: Scores, quantiles: int) -> tuple[Array, Array, Array]:
     >>> [column.tolist() for column in sweep(scores, 4)]
     [[0.0, 1.0, 2.0, 3.0], [1.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.5, 0.5]]
     """
-    ordered, absent, present = np.sort(scores.values), np.sort(scores.absent), np.sort(scores.present)
-    if not len(absent) or not len(present):
+    ordered = np.sort(scores.values)
+    if not len(scores.absent) or not len(scores.present):
         raise AuditError("the selection trials hold one class only, no threshold can be chosen; play more trials")
     if np.isnan(ordered[-1]):
         raise AuditError("the attack gave NaN scores; check its features, or choose another attacker")
     # Scores themselves, never interpolated: between −∞ and a number there is nothing to interpolate.
     thresholds = np.unique(ordered[np.linspace(0, len(ordered) - 1, quantiles).astype(int)])
-    fpr = 1 - np.searchsorted(absent, thresholds, side="left") / len(absent)
-    fnr = np.searchsorted(present, thresholds, side="left") / len(present)
-    return thresholds, fpr, fnr
+    curve = ErrorCurve.at(scores, thresholds)
+    return curve.thresholds, curve.fpr, curve.fnr
 
 
 def upper_rate(errors: Array | float, others: Array | float, significance: float) -> Array:

@@ -74,13 +74,13 @@ def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:
     return lambda unseen: model.predict_proba(unseen)[:, 1]
 
 
-def logistic(strength: float) -> Any:
-    """Standardised columns, then logistic regression with an L2 penalty of inverse strength ``strength``."""
+def logistic(C: float) -> Any:
+    """Standardised columns, then logistic regression with an L2 penalty of inverse strength ``C``."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    return make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=1000))
+    return make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=1000))
 
 
 def gradient_boosting(**settings: Any) -> Any:

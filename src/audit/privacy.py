@@ -840,7 +840,7 @@ def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: flo
 
 
 @dataclasses.dataclass(frozen=True)
-class Gaussian:
+class GaussianStep:
     """A step that adds Gaussian noise: ``mu`` is its sensitivity over its noise's standard deviation, ≥ 0."""
 
     mu: float
@@ -863,7 +863,7 @@ class Either:
     options: tuple[tuple[Step, ...], ...]
 
 
-Step = Gaussian | Selection | Either
+Step = GaussianStep | Selection | Either
 
 
 def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floats, Floats]:
@@ -889,7 +889,7 @@ def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floa
     References:
         Dong, Durfee, Rogers, arXiv:1909.13830 (bounded range); Cesar, Rogers, arXiv:2004.07223.
 
-    >>> grid, delta = adaptive_profile([Gaussian(0.3), Gaussian(0.4)])
+    >>> grid, delta = adaptive_profile([GaussianStep(0.3), GaussianStep(0.4)])
     >>> bool(np.allclose(delta, gdp_delta(0.5, grid)))
     True
     """
@@ -909,9 +909,9 @@ def adaptive_mu(steps: Sequence[Step], fineness: float = 3.0) -> float:
 
     **Numerical, not certified**; read where h ≥ 1e-9.
 
-    >>> round(adaptive_mu([Gaussian(0.3), Gaussian(0.4)]), 9)
+    >>> round(adaptive_mu([GaussianStep(0.3), GaussianStep(0.4)]), 9)
     0.5
-    >>> 0.5 < adaptive_mu([Gaussian(0.3), Selection(0.1), Gaussian(0.4)]) < 0.51
+    >>> 0.5 < adaptive_mu([GaussianStep(0.3), Selection(0.1), GaussianStep(0.4)]) < 0.51
     True
     """
     grid, profile = adaptive_profile(steps, fineness)
@@ -940,11 +940,11 @@ def _extent(steps: tuple[Step, ...], seen: dict[int, tuple[float, float]]) -> tu
                 seen[id(step)] = max(o[0] for o in options), min(o[1] for o in options)
             more, size = seen[id(step)]
         else:
-            value = step.mu if isinstance(step, Gaussian) else step.epsilon
+            value = step.mu if isinstance(step, GaussianStep) else step.epsilon
             if not 0 <= value < math.inf:
                 raise ValueError(f"{step} must be finite and at least 0")
-            more = value**2 / (2 if isinstance(step, Gaussian) else 8)
-            size = value if isinstance(step, Gaussian) and value > 0 else math.inf
+            more = value**2 / (2 if isinstance(step, GaussianStep) else 8)
+            size = value if isinstance(step, GaussianStep) and value > 0 else math.inf
         spent, smallest = spent + more, min(smallest, size)
     return spent, smallest
 
@@ -985,7 +985,7 @@ class _Profile:
 def _run(steps: tuple[Step, ...], tail: _Profile, seen: dict[tuple[int, int], _Profile]) -> _Profile:
     """The profile of ``steps`` followed by what ``tail`` stands for."""
     for step in reversed(steps):
-        if isinstance(step, Gaussian):
+        if isinstance(step, GaussianStep):
             tail = _noise(tail, step.mu)
         elif isinstance(step, Selection):
             tail = _select(tail, step.epsilon)

@@ -126,7 +126,7 @@ def test_an_audit_of_true_reports_finds_no_violation(play):
     [
         ("mechanism=broken/brownian_fresh", "attacker=logistic", "trials=40000"),
         ("mechanism=broken/brownian_previous", "attacker=logistic", "trials=60000"),
-        ("mechanism=broken/brownian_raw_stop", "attacker=xgboost", "attacker.depth=3", "trials=40000"),
+        ("mechanism=broken/brownian_raw_stop", "attacker=xgboost", "attacker.max_depth=3", "trials=40000"),
         ("mechanism=broken/brownian_validation_only", "attacker=xgboost", "trials=10000"),
     ],
     ids=lambda words: words[0],

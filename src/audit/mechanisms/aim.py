@@ -102,7 +102,7 @@ def adaptive_mu(rho: float, columns: int) -> float:
 
     def steps(units: float) -> tuple[privacy.Step, ...]:
         sigma, epsilon = _noise(units * unit)
-        return (privacy.Selection(float(epsilon)), privacy.Gaussian(float(1 / sigma)))
+        return (privacy.Selection(float(epsilon)), privacy.GaussianStep(float(1 / sigma)))
 
     @functools.cache
     def rest(spent: int, halvings: int) -> tuple[privacy.Step, ...]:
@@ -112,7 +112,7 @@ def adaptive_mu(rho: float, columns: int) -> float:
         after = privacy.Either((rest(spent + cost, halvings), rest(spent + cost, halvings + 1)))
         return (*steps(cost), after)
 
-    first = privacy.Gaussian(math.sqrt(2 * MEASURING * columns * unit))
+    first = privacy.GaussianStep(math.sqrt(2 * MEASURING * columns * unit))
     return privacy.adaptive_mu([first, *rest(0, 0)])
 
 

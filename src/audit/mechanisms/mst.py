@@ -97,7 +97,7 @@ def adaptive_mu(rho: float, columns: int) -> float:
     >>> round(adaptive_mu(rho, 3), 4), round(adaptive_mu(rho, 2), 4), round(math.sqrt(2 * rho), 4)
     (0.4586, 0.4634, 0.4548)
     """
-    steps, noise = columns - 1, privacy.Gaussian(math.sqrt(2 * rho / 3))
+    steps, noise = columns - 1, privacy.GaussianStep(math.sqrt(2 * rho / 3))
     selection = privacy.Selection(math.sqrt(8 * rho / 3 / steps))
     return privacy.adaptive_mu([noise, *[selection] * steps, noise])
 
