@@ -63,7 +63,10 @@ def grid() -> list[Counts]:
 
 def evidence(counts: Counts) -> Evidence:
     """Selection and test trials with these counts, as few scores as say so."""
-    return scored(np.repeat([1.0, 0.0, 0.0, 1.0], [counts.fp, counts.tn, counts.fn, counts.tp]), counts.fp + counts.tn)
+    return scored(
+        np.repeat([1.0, 0.0, 0.0, 1.0], [counts.fp, counts.tn, counts.fn, counts.tp]),
+        counts.fp + counts.tn,
+    )
 
 
 def scored(values: np.ndarray, absent: int) -> Evidence:
@@ -89,7 +92,9 @@ def from_counts() -> None:
             "exact": lambda c, n=notion: exact(c, n),
             "clopper_pearson": lambda c, n=notion: ClopperPearson(0.1).lower(c, n),
             # of a kinked family one piece is chosen and used, as the estimator does
-            "joint_bayes": lambda c, n=notion: joint_bayes(c, n.pieces()[int(c.fp > c.fn)] if n.pieces()[1:] else n),
+            "joint_bayes": lambda c, n=notion: joint_bayes(
+                c, n.pieces()[int(c.fp > c.fn)] if n.pieces()[1:] else n
+            ),
         }
         for name, bound in ours.items():
             times = [least(lambda c=c, b=bound: b(c))[0] for c in grid()]
@@ -129,7 +134,11 @@ def rival() -> list[tuple[float, object]]:
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = str(Path(folder) / "bin" / "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", RIVAL], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", RIVAL],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
         tables = json.dumps([[c.fp, c.tn, c.fn, c.tp] for c in COMPARED])
         words = [python, "-W", "ignore", "-c", THEIRS, tables, str(DELTA)]
         run = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
@@ -139,10 +148,14 @@ def rival() -> list[tuple[float, object]]:
 def compared() -> None:
     print(f"\nε at δ={DELTA:g}, lower end of a 90 % interval, beside {RIVAL} (joint-beta)")
     theirs = rival()
-    print(f"{'fp':>9}{'tn':>9}{'fn':>9}{'tp':>9}{'ours':>10}{'ms':>8}{'theirs':>12}{'ms':>10}{'ratio':>8}")
+    print(
+        f"{'fp':>9}{'tn':>9}{'fn':>9}{'tp':>9}{'ours':>10}{'ms':>8}{'theirs':>12}{'ms':>10}{'ratio':>8}"
+    )
     for place, c in enumerate(COMPARED):
         ms, value = least(lambda c=c: joint_bayes(c, ApproximateDP(DELTA), 0.05))
-        their_ms, their_value = theirs[place] if place < len(theirs) else (float("nan"), "no answer")
+        their_ms, their_value = (
+            theirs[place] if place < len(theirs) else (float("nan"), "no answer")
+        )
         told = f"{their_value:.4f}" if isinstance(their_value, float) else str(their_value)
         print(
             f"{c.fp:>9}{c.tn:>9}{c.fn:>9}{c.tp:>9}{value:>10.4f}{ms:>8.2f}{told:>12}{their_ms:>10.1f}{their_ms / ms:>8.0f}"

@@ -24,7 +24,13 @@ from audit.game import Tally
 from audit.judgement.bounds import test_claim
 from audit.report import controls, sentences
 
-CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")  # aim_fixed is mst_fixed by another name
+CHEAP = (
+    "laplace",
+    "gaussian",
+    "randomised_response",
+    "svt_1",
+    "mst_fixed",
+)  # aim_fixed is mst_fixed by another name
 README = Path(__file__).parents[1] / "README.md"
 MARKS = "<!-- controls -->\n", "<!-- /controls -->"
 
@@ -50,7 +56,9 @@ def tested(plan: Plan) -> Bound:
 def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None) -> None:
     """Table of false accusations; with fewer trials where those of the sweep would take too long."""
     fewer = [f"trials={trials}"] if trials else []
-    print("| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|")
+    print(
+        "| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|"
+    )
     everyone = 0
     for name in names:
         (plan,) = plans([f"mechanism=correct/{name}", *fewer], root)
@@ -62,7 +70,10 @@ def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None
         print("|", " | ".join(map(str, row)), "|", flush=True)
     total = seeds * len(names)
     told = "passes" if chance(everyone, total) > 1e-6 else "FAILS"
-    print(f"| all | | {everyone} | {total} | | {chance(everyone, total):.3g} ({told} at 1e-6) |", flush=True)
+    print(
+        f"| all | | {everyone} | {total} | | {chance(everyone, total):.3g} ({told} at 1e-6) |",
+        flush=True,
+    )
 
 
 def chance(accused: int, audits: int) -> float:
@@ -72,7 +83,9 @@ def chance(accused: int, audits: int) -> float:
 
 def missed(root: Path, seeds: int) -> None:
     """Table of bugs that are missed, and of accusing bounds above the truth."""
-    print("\n| bug | claim | truth | median found | missed | above the truth | of |\n|---|---|---|---|---|---|---|")
+    print(
+        "\n| bug | claim | truth | median found | missed | above the truth | of |\n|---|---|---|---|---|---|---|"
+    )
     for plan in plans(["sweep=controls"], root):
         if plan.config["control"]["expected"] != "violation":
             continue
@@ -88,7 +101,11 @@ def missed(root: Path, seeds: int) -> None:
 def readme(root: Path) -> None:
     """Play sweep=controls once and put its table between the README's marks."""
     results = [audit(plan) for plan in plans(["sweep=controls"], root)]
-    rows = [controls.CONTROLS, tuple("---" for _ in controls.CONTROLS), *controls.control_rows(results)]
+    rows = [
+        controls.CONTROLS,
+        tuple("---" for _ in controls.CONTROLS),
+        *controls.control_rows(results),
+    ]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     text = README.read_text("utf-8")
     start, end = MARKS
@@ -98,11 +115,15 @@ def readme(root: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", default=CHEAP, help="correct mechanisms")
     parser.add_argument("--seeds", type=int, default=200, help="of each correct mechanism")
     parser.add_argument("--missed", type=int, default=20, help="seeds of each bug")
-    parser.add_argument("--trials", type=int, help="of each audit of a correct one (default: those of the sweep)")
+    parser.add_argument(
+        "--trials", type=int, help="of each audit of a correct one (default: those of the sweep)"
+    )
     parser.add_argument("--root", type=Path, default=Path("mlruns/bench"))
     parser.add_argument("--readme", action="store_true")
     given = parser.parse_args()

@@ -75,12 +75,16 @@ FEATURES = {make.__name__: make for make in (WhiteBox, Hybrid)}
 
 def trials(mechanism: str, features: str) -> Constants:
     before = peak()
-    game = carried(Game(MECHANISMS[mechanism](eps=1, delta=0.01), WorstCase(), FEATURES[features](), 0))
+    game = carried(
+        Game(MECHANISMS[mechanism](eps=1, delta=0.01), WorstCase(), FEATURES[features](), 0)
+    )
     first = processor(lambda: game.play(0))
     many = max(4, 2000 // game.mechanism.block)
     again = np.median([processor(lambda b=b: game.play(b)) for b in range(1, 1 + many)])
     part = game.play(0)
-    width = sum(a.nbytes for a in (part.rows, part.bits, part.index, part.run, part.log_ratio)) / len(part)
+    width = sum(
+        a.nbytes for a in (part.rows, part.bits, part.index, part.run, part.log_ratio)
+    ) / len(part)
     return max(0.0, first - again), again / len(part), peak() - before, width
 
 
@@ -97,7 +101,9 @@ def attack(name: str) -> Constants:
     game = Game(FixedMarginals(eps=1, delta=0.01, degree=2), WorstCase(), WhiteBox(), 0)
     rows = Trials.concatenate([game.play(b) for b in range(20)])
     make, before = getattr(attackers, name), peak()
-    first, few, many = (processor(lambda n=n: make()(rows[:n])(rows[:n])) for n in (100, 2000, 20_000))
+    first, few, many = (
+        processor(lambda n=n: make()(rows[:n])(rows[:n])) for n in (100, 2000, 20_000)
+    )
     each = max(0.0, (many - few) / 18_000)
     return max(0.0, first - 100 * each), each, peak() - before, 0.0
 
@@ -111,14 +117,19 @@ def ray() -> dict[str, Constants]:
     game = carried(Game(MST(eps=1, delta=0.01), WorstCase(), Hybrid(), 0))
     started = time.perf_counter() - begun
     list(Ray(workers=2).run(game.play, range(8)))
-    workers = [p for p in psutil.process_iter(["cmdline"]) if "ray::" in " ".join(p.info["cmdline"] or [])]
+    workers = [
+        p for p in psutil.process_iter(["cmdline"]) if "ray::" in " ".join(p.info["cmdline"] or [])
+    ]
     used = max(p.memory_info().rss for p in workers)
     load, size = library.remote(lambda n: np.zeros(n)), 10**6
     library.get(load.remote(size))
     begun = time.perf_counter()
     for _ in range(10):
         library.get(load.remote(size)).sum()
-    return {"ray": (started, 0.0, used, 0.0), "sent": (0.0, (time.perf_counter() - begun) / 10 / (8 * size), 0.0, 0.0)}
+    return {
+        "ray": (started, 0.0, used, 0.0),
+        "sent": (0.0, (time.perf_counter() - begun) / 10 / (8 * size), 0.0, 0.0),
+    }
 
 
 def fit() -> None:
@@ -127,13 +138,18 @@ def fit() -> None:
     found |= {"attack LikelihoodRatio": (0.0, 0.0, 0.0, 0.0), "block": block()} | ray()
     count = 200_000
     few, many = (whole([*QUICK, f"trials={n}"]) for n in (1000, count))
-    played = found["trials Gaussian WhiteBox"][1] * count + found["block"][1] * count / Gaussian(1, 0.01).block
+    played = (
+        found["trials Gaussian WhiteBox"][1] * count
+        + found["block"][1] * count / Gaussian(1, 0.01).block
+    )
     found["start"] = (few.used, 0.0, few.own, 0.0)
     found["bounds"] = (0.0, max(0.0, many.used - few.used - played) / (0.95 * count), 0.0, WORK)
     with CONSTANTS.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(("part", "fixed", "each", "once", "bytes"))
-        rows.writerows((name, *(f"{value:.4g}" for value in values)) for name, values in sorted(found.items()))
+        rows.writerows(
+            (name, *(f"{value:.4g}" for value in values)) for name, values in sorted(found.items())
+        )
 
 
 def check() -> None:
@@ -143,7 +159,9 @@ def check() -> None:
         told, took = cost.cost(work, cost.parts()), whole(words)
         print(
             f"| {name} | {told.seconds:.1f} s | {took.passed:.1f} s | {told.seconds / took.passed:.2f} |"
-            + "".join(f" {x / 2**30:.2f} |" for x in (told.memory, took.own, told.worker, took.worker))
+            + "".join(
+                f" {x / 2**30:.2f} |" for x in (told.memory, took.own, told.worker, took.worker)
+            )
         )
 
 

@@ -36,7 +36,12 @@ CASES = {  # the claim, its law, the law's parameter at 1.25 × the claim, test 
     "pure 1, Laplace": (Claim(PureDP(), 1.0), laplace, RATIO, 2500),
     "(1, 1e-5), Laplace": (Claim(ApproximateDP(1e-5), 1.0), laplace, RATIO, 2500),
     "GDP 0.4548, Gaussian": (Claim(GDP(), 0.4548), gaussian, RATIO * 0.4548, 5085),
-    "zCDP 0.1034, Gaussian at twice the μ": (Claim(ZCDP(), 0.1034), gaussian, 2 * math.sqrt(2 * 0.1034), 608),
+    "zCDP 0.1034, Gaussian at twice the μ": (
+        Claim(ZCDP(), 0.1034),
+        gaussian,
+        2 * math.sqrt(2 * 0.1034),
+        608,
+    ),
 }
 
 
@@ -52,7 +57,10 @@ def power(case, criterion, audits, seed=0):
     claim, law, parameter, n = CASES[case]
     rng, test_of_claim, rejected = np.random.default_rng(seed), Exact(significance=0.01), 0
     for _ in range(audits):
-        selection, test = scores(law, parameter, n // 2, rng), scores(law, parameter, n, rng, first=n)
+        selection, test = (
+            scores(law, parameter, n // 2, rng),
+            scores(law, parameter, n, rng, first=n),
+        )
         fold = Fold(np.array([], int), selection, criterion(selection, claim), test)
         rejected += test_of_claim.rejects(Evidence((fold,)), claim.notion, claim.parameter)
     return rejected / audits
@@ -60,7 +68,11 @@ def power(case, criterion, audits, seed=0):
 
 if __name__ == "__main__":
     audits = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    print("| claim and law | tests a side | `advantage` | `claim_lower` | by default |\n|---|---|---|---|---|")
+    print(
+        "| claim and law | tests a side | `advantage` | `claim_lower` | by default |\n|---|---|---|---|---|"
+    )
     for case, (_, _, _, n) in CASES.items():
-        found = [power(case, criterion, audits) for criterion in (Advantage(), ClaimLower(), ByNotion())]
+        found = [
+            power(case, criterion, audits) for criterion in (Advantage(), ClaimLower(), ByNotion())
+        ]
         print(f"| {case} | {n:,} | {' | '.join(f'{share:.2f}' for share in found)} |")

@@ -26,20 +26,31 @@ from test_against_mbi import PAIR, centred, mixed
 Model = dict[marginals.Clique, np.ndarray]
 
 
-def mirror_descent(problem: marginals.Problem, trial: int, *, less: bool = False, shaken: float = 1.0) -> Model:
+def mirror_descent(
+    problem: marginals.Problem, trial: int, *, less: bool = False, shaken: float = 1.0
+) -> Model:
     """mbi on one trial's measurements: clique → cells."""
     library, domain = marginals.mbi(), problem.domain
     space = library.Domain(domain.columns, domain.sizes)
     weights = {c: float(w[trial][0]) for c, w in problem.weight.items()}
     listed = [
-        library.LinearMeasurement(problem.noisy[c][trial] * shaken, c, stddev=w**-0.5) for c, w in weights.items() if w
+        library.LinearMeasurement(problem.noisy[c][trial] * shaken, c, stddev=w**-0.5)
+        for c, w in weights.items()
+        if w
     ]
-    total, loss = float(problem.total[trial]), library.marginal_loss.from_linear_measurements(listed, space)
+    total, loss = (
+        float(problem.total[trial]),
+        library.marginal_loss.from_linear_measurements(listed, space),
+    )
     model = library.estimation.MirrorDescent().estimate(space, loss, known_total=total)
     if less:
-        loss = centred(loss, library.CliqueVector.from_projectable(model, [space.attributes]), total)
+        loss = centred(
+            loss, library.CliqueVector.from_projectable(model, [space.attributes]), total
+        )
         model = library.estimation.MirrorDescent().estimate(space, loss, known_total=total)
-    return {c: np.asarray(model.project(c).datavector()) for c in marginals.cliques_up_to(domain, 2)}
+    return {
+        c: np.asarray(model.project(c).datavector()) for c in marginals.cliques_up_to(domain, 2)
+    }
 
 
 def gap(one: Model, other: Model) -> float:
@@ -70,10 +81,16 @@ def main() -> None:
     print(
         "| data, mechanism | batch against mbi centred | batch against mbi | mbi against mbi shaken |\n|---|---|---|---|"
     )
-    for name, data in (("published pair", PAIR.data([True])), ("3 columns of 2, 3, 5 values", mixed())):
+    for name, data in (
+        ("published pair", PAIR.data([True])),
+        ("3 columns of 2, 3, 5 values", mixed()),
+    ):
         for mechanism in (AIM(1, 0.01), MST(1, 0.01, compress=False)):
             cells = compare(data, mechanism, trials)
-            print("| " + " | ".join([f"{name}, {type(mechanism).__name__}", *cells]) + " |", flush=True)
+            print(
+                "| " + " | ".join([f"{name}, {type(mechanism).__name__}", *cells]) + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -26,8 +26,12 @@ if __name__ == "__main__":
     given = parser.parse_args()
     everything = tuple(tasks())
     bench = Bench(everything, Size(only=ONLY, solved=20), 0)
-    numbers = [n for n, task in enumerate(everything) if isinstance(task, Points | Chosen | Pipeline)]
-    numbers.sort(key=lambda number: isinstance(everything[number], Pipeline))  # whole pipelines take hours: last
+    numbers = [
+        n for n, task in enumerate(everything) if isinstance(task, Points | Chosen | Pipeline)
+    ]
+    numbers.sort(
+        key=lambda number: isinstance(everything[number], Pipeline)
+    )  # whole pipelines take hours: last
     rows = []
     before = [row for row in read(TABLE) if row.estimator != ONLY]
     for done, number in enumerate(numbers):

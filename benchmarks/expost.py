@@ -46,7 +46,9 @@ class Stream:
 
     def trials(self, first: int, count: int) -> Trials:
         blocks = range(-(-(first + count) // self.game.mechanism.block))
-        return Trials.concatenate([self.game.play(block) for block in blocks])[first : first + count]
+        return Trials.concatenate([self.game.play(block) for block in blocks])[
+            first : first + count
+        ]
 
 
 def bounds(mechanism, attacker, seeds: int, trials: int, challenge: Challenge) -> Array:
@@ -62,14 +64,21 @@ def bounds(mechanism, attacker, seeds: int, trials: int, challenge: Challenge) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in (("seeds", 200), ("trials", 3000), ("broken-seeds", 10), ("broken-trials", 40_000)):
+    for name, value in (
+        ("seeds", 200),
+        ("trials", 3000),
+        ("broken-seeds", 10),
+        ("broken-trials", 40_000),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value)
     given = parser.parse_args()
     black, trees = Logistic(), XGBoost(max_depth=3, colsample_bytree=1.0)
     rows = [(m, a, given.seeds, given.trials) for m in (Brownian(), LaplaceReduction(), TrainAndCheck())
             for a in (LikelihoodRatio(), black)]  # fmt: skip
     for broken in (FreshNoise(), PreviousStep(), ValidationOnly()):
-        rows += [(broken, a, given.broken_seeds, given.broken_trials) for a in (LikelihoodRatio(), black)]
+        rows += [
+            (broken, a, given.broken_seeds, given.broken_trials) for a in (LikelihoodRatio(), black)
+        ]
     rows.append((StopsOnRawData(), trees, given.broken_seeds, given.broken_trials))
     print(f"nominal {NOMINAL:.0%}; s: mean lower bound on how far reported ε are too low\n")
     print("| mechanism | attacker | trials | accused | 95 % interval | mean s | seconds an audit |")
@@ -80,8 +89,17 @@ def main() -> None:
         hit = int(np.sum(lower > 0))
         low = beta.ppf(0.025, hit, seeds - hit + 1) if hit else 0.0
         high = beta.ppf(0.975, hit + 1, seeds - hit) if hit < seeds else 1.0
-        cells = [type(mechanism).__name__, type(attacker).__name__, f"{trials:,}", f"{hit} of {seeds}"]
-        cells += [f"{low:.1%}–{high:.1%}", f"{lower.mean():.3f}", f"{(time.perf_counter() - start) / seeds:.1f}"]
+        cells = [
+            type(mechanism).__name__,
+            type(attacker).__name__,
+            f"{trials:,}",
+            f"{hit} of {seeds}",
+        ]
+        cells += [
+            f"{low:.1%}–{high:.1%}",
+            f"{lower.mean():.3f}",
+            f"{(time.perf_counter() - start) / seeds:.1f}",
+        ]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

@@ -51,7 +51,10 @@ def line(mechanism: str, words: Sequence[str], results: Sequence[Result]) -> str
     emp = np.array([result.bounds[0].lower for result in results])
     implied = results[0].mu_implied or np.inf
     verdicts = [result.verdict.word for result in results]
-    pearson = [next((b.lower for b in r.bounds if b.estimator == "clopper_pearson"), np.nan) for r in results]
+    pearson = [
+        next((b.lower for b in r.bounds if b.estimator == "clopper_pearson"), np.nan)
+        for r in results
+    ]
     cells = [
         f"{mechanism} {' '.join(words)}",
         f"{emp.mean():.4f} ± {emp.std(ddof=1) / np.sqrt(len(emp)):.4f}",
@@ -78,7 +81,9 @@ def main() -> None:
     print("|---" * 9 + "|")
     for mechanism in given.mechanisms:
         for words in CASES[mechanism]:
-            print(line(mechanism, words, run(mechanism, words, given.seeds, given.root)), flush=True)
+            print(
+                line(mechanism, words, run(mechanism, words, given.seeds, given.root)), flush=True
+            )
 
 
 if __name__ == "__main__":

@@ -49,7 +49,9 @@ CASES = {
     "var_sq": Case(PURE, [0, 0], [0, 0, 0]),
 }
 KEEPS_LESS = {"svt_fl_ok": 1.5}  # what this twin really keeps, by the notes in its file
-SHOWS_NOTHING = {"classic10"}  # no number of counted runs that anyone has shows it; the hint has to say so
+SHOWS_NOTHING = {
+    "classic10"
+}  # no number of counted runs that anyone has shows it; the hint has to say so
 
 
 def words_of(name: str, target: str, module: str, seed: int, root: str) -> list[str]:
@@ -87,12 +89,16 @@ def follow(words: list[str], looks: int = 3) -> list[str]:
 
 def look_in_words(result: Result) -> str:
     step = result.next_step
-    options = " ".join(f"{key}={value}" for key, value in step.changes if key != "look") if step else ""
+    options = (
+        " ".join(f"{key}={value}" for key, value in step.changes if key != "look") if step else ""
+    )
     return result.verdict.word + (f" → {options or step.why}" if step else "")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("names", nargs="*", default=list(CASES))
     parser.add_argument("--seeds", type=int, default=1)

@@ -45,9 +45,15 @@ def right(values, bits):
 def trained(mechanism, challenge, seed):
     """One training: what is seen of its canaries, and their bits."""
     bits = np.random.default_rng((seed, 0)).random(challenge.count) < 0.5
-    seen = mechanism.release(challenge.data(list(bits)), 1, np.random.default_rng((seed, 1))).of_canaries()
+    seen = mechanism.release(
+        challenge.data(list(bits)), 1, np.random.default_rng((seed, 1))
+    ).of_canaries()
     inner, ratio = seen.insider().values.T
-    return {"white box, sum": inner, "white box, ratio": ratio, "black box, loss": seen.public().values[:, 0]}, bits
+    return {
+        "white box, sum": inner,
+        "white box, ratio": ratio,
+        "black box, loss": seen.public().values[:, 0],
+    }, bits
 
 
 def one_run():
@@ -64,9 +70,15 @@ def one_run():
                 for score in runs[0][0]:
                     if kind == "dirac" and score.startswith("black"):
                         continue  # they have no loss
-                    bounds = [[e.lower(right(s[score], bits), NOTION) for e in ESTIMATORS] for s, bits in runs]
+                    bounds = [
+                        [e.lower(right(s[score], bits), NOTION) for e in ESTIMATORS]
+                        for s, bits in runs
+                    ]
                     means = " | ".join(f"{value:.2f}" for value in np.mean(bounds, axis=0))
-                    print(f"| {model} | {count} {kind} | {eps:g} | {score} | {means} | 1 |", flush=True)
+                    print(
+                        f"| {model} | {count} {kind} | {eps:g} | {score} | {means} | 1 |",
+                        flush=True,
+                    )
 
 
 def many_runs():
@@ -78,7 +90,9 @@ def many_runs():
         start, scores = time.perf_counter(), []
         for bit in (False, True):
             data = challenge.data([bit])
-            parts = [mechanism.release(data, 50, np.random.default_rng((9, bit, i))) for i in range(20)]
+            parts = [
+                mechanism.release(data, 50, np.random.default_rng((9, bit, i))) for i in range(20)
+            ]
             scores.append(np.concatenate([part.log_ratio(data, data) for part in parts]))
         seconds = (time.perf_counter() - start) / 2000
         for trainings in (20, 100, 500, 2000):
@@ -87,12 +101,19 @@ def many_runs():
             for first in range(0, 1000 - 2 * half + 1, max(2 * half, 100)):
                 absent, present = (side[first : first + 2 * half] for side in scores)
                 bounds.append(_holdout(estimate, absent, present, half))
-            print(f"| {eps:g} | {trainings} | {np.mean(bounds):.2f} | {seconds * trainings:.1f} |", flush=True)
+            print(
+                f"| {eps:g} | {trainings} | {np.mean(bounds):.2f} | {seconds * trainings:.1f} |",
+                flush=True,
+            )
 
 
 def _holdout(estimate, absent, present, half):
-    places = np.unique(np.quantile(np.concatenate([absent[:half], present[:half]]), np.linspace(0, 1, 100)))
-    at = max(places, key=lambda t: estimate.lower(_counts(absent[:half], present[:half], t), NOTION))
+    places = np.unique(
+        np.quantile(np.concatenate([absent[:half], present[:half]]), np.linspace(0, 1, 100))
+    )
+    at = max(
+        places, key=lambda t: estimate.lower(_counts(absent[:half], present[:half], t), NOTION)
+    )
     return estimate.lower(_counts(absent[half:], present[half:], at), NOTION)
 
 
@@ -106,7 +127,9 @@ def seconds():
     for (model, hidden), (kind, count) in zip(MODELS, CANARIES[::-1], strict=True):
         start = time.perf_counter()
         scores, bits = trained(
-            DPSGD(eps=3.0, delta=DELTA, hidden=hidden), Planted(kind=kind, dataset="digits", count=count), 0
+            DPSGD(eps=3.0, delta=DELTA, hidden=hidden),
+            Planted(kind=kind, dataset="digits", count=count),
+            0,
         )
         for estimate in ESTIMATORS:
             estimate.lower(right(scores["white box, sum"], bits), NOTION)
@@ -125,25 +148,39 @@ TWINS = {
 
 def twins():
     """Many runs at (0.1, 0.5) with 2,000 test trainings a side; one run at (2, 1e-5) with 600 canaries; both at 1 %."""
-    print("\n| bug | δ(0.1) in the test | many runs, 0.1 claimed | one run, 2 claimed: ratio | sum |")
+    print(
+        "\n| bug | δ(0.1) in the test | many runs, 0.1 claimed | one run, 2 claimed: ratio | sum |"
+    )
     print("|---|---|---|---|---|")
-    single, many = Planted(kind="dirac", rows=100), Planted(kind="dirac", dataset="digits", count=600)
+    single, many = (
+        Planted(kind="dirac", rows=100),
+        Planted(kind="dirac", dataset="digits", count=600),
+    )
     notion, half = ApproximateDP(0.5), 2000
     for bug, make in TWINS.items():
         mechanism, scores = make(eps=0.1, delta=0.5), []
         for bit in (False, True):
             data = single.data([bit])
-            parts = [mechanism.release(data, 500, np.random.default_rng((7, bit, i))) for i in range(8)]
+            parts = [
+                mechanism.release(data, 500, np.random.default_rng((7, bit, i))) for i in range(8)
+            ]
             scores.append(np.concatenate([part.log_ratio(data, data) for part in parts]))
         absent, present = scores
-        places = np.quantile(np.concatenate([absent[:half], present[:half]]), np.linspace(0.02, 0.98, 97))
+        places = np.quantile(
+            np.concatenate([absent[:half], present[:half]]), np.linspace(0.02, 0.98, 97)
+        )
         at = max(places, key=lambda t: np.mean(present[:half] >= t) - np.mean(absent[:half] >= t))
         counts = _counts(absent[half:], present[half:], at)
         reached = counts.tp / half - np.exp(0.1) * counts.fp / half
         found = ClopperPearson(0.01).lower(counts, notion)
         seen, bits = trained(make(eps=2.0, delta=DELTA), many, 0)
-        ones = [OneRun(0.01).lower(right(seen[f"white box, {name}"], bits), NOTION) for name in ("ratio", "sum")]
-        print(f"| {bug} | {reached:.3f} | {found:.2f} | {ones[0]:.2f} | {ones[1]:.2f} |", flush=True)
+        ones = [
+            OneRun(0.01).lower(right(seen[f"white box, {name}"], bits), NOTION)
+            for name in ("ratio", "sum")
+        ]
+        print(
+            f"| {bug} | {reached:.3f} | {found:.2f} | {ones[0]:.2f} | {ones[1]:.2f} |", flush=True
+        )
 
 
 if __name__ == "__main__":

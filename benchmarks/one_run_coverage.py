@@ -34,13 +34,22 @@ RESPONSE = Answers(law="response", eps=1.0)
 MIXED = Answers(law="response", eps=1.0, together=0.797)
 LAWS = {  # name → (mechanism, truths)
     "null": (Answers(together=0.0), {PURE: 0.0, APPROXIMATE: 0.0, GDP(): 0.0}),
-    "independent responses ε=1": (RESPONSE, {PURE: 1.0, APPROXIMATE: 1.0, GDP(): RESPONSE.claims[1].parameter}),
+    "independent responses ε=1": (
+        RESPONSE,
+        {PURE: 1.0, APPROXIMATE: 1.0, GDP(): RESPONSE.claims[1].parameter},
+    ),
     "laplace ε=1": (
         Answers(law="laplace", eps=1.0),
         {PURE: 1.0, APPROXIMATE: 1.0, GDP(): curve_truth(Shift(1.0, "laplace"), GDP())},
     ),
-    "gaussian": (Answers(law="gaussian", eps=1.0), {APPROXIMATE: gdp_epsilon(1.0, DELTA), GDP(): 1.0}),
-    "responses ε=1, all or none": (MIXED, {PURE: 1.0, APPROXIMATE: 1.0, GDP(): MIXED.claims[1].parameter}),
+    "gaussian": (
+        Answers(law="gaussian", eps=1.0),
+        {APPROXIMATE: gdp_epsilon(1.0, DELTA), GDP(): 1.0},
+    ),
+    "responses ε=1, all or none": (
+        MIXED,
+        {PURE: 1.0, APPROXIMATE: 1.0, GDP(): MIXED.claims[1].parameter},
+    ),
 }
 
 
@@ -86,7 +95,9 @@ def exceeds(estimate, notion, truth, right):
         money = np.zeros_like(hits)
         for stake in STAKES:
             money += np.exp(
-                np.minimum(np.log1p(stake * math.exp(-eps)) * hits + np.log1p(-stake) * (after - hits), 600)
+                np.minimum(
+                    np.log1p(stake * math.exp(-eps)) * hits + np.log1p(-stake) * (after - hits), 600
+                )
             )
         best = np.log(money / len(STAKES)).max(axis=1)
         return best > -math.log(left) if left > 0 else np.zeros(len(right), bool)
@@ -140,7 +151,11 @@ def show(rows):
 
 def main():
     quick, start = "--quick" in sys.argv, time.perf_counter()
-    sizes = ((100, 400, 4), (1000, 400, 4)) if quick else ((100, 4000, 20), (1000, 4000, 20), (10_000, 1000, 8))
+    sizes = (
+        ((100, 400, 4), (1000, 400, 4))
+        if quick
+        else ((100, 4000, 20), (1000, 4000, 20), (10_000, 1000, 8))
+    )
     rows = judge([row for m, audits, solved in sizes for row in cells(m, audits, solved, seed=0)])
     if not quick:
         write(rows, OUT)

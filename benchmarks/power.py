@@ -48,8 +48,14 @@ CASES: tuple[tuple[str, Notion, float, Point | None], ...] = (
     ("(1, 0.01), randomised response", ApproximateDP(0.01), 1.0, None),
     ("(1, 0.01), Laplace", ApproximateDP(0.01), 1.0, laplace(0.01)),
     ("(4, 1e-5), randomised response", ApproximateDP(1e-5), 4.0, None),
-    *((f"{n.name}, event of 0 against 0.02", n, c, rates(0.0, 0.98)) for n, c in ((GDP(), 0.4548), (PureDP(), 1.0))),
-    *((f"{n.name}, event of 0 against 0.5", n, c, rates(0.0, 0.5)) for n, c in ((GDP(), 0.4548), (PureDP(), 1.0))),
+    *(
+        (f"{n.name}, event of 0 against 0.02", n, c, rates(0.0, 0.98))
+        for n, c in ((GDP(), 0.4548), (PureDP(), 1.0))
+    ),
+    *(
+        (f"{n.name}, event of 0 against 0.5", n, c, rates(0.0, 0.5))
+        for n, c in ((GDP(), 0.4548), (PureDP(), 1.0))
+    ),
 )
 
 
@@ -69,7 +75,9 @@ def trials() -> None:
             power(estimate, GDP(), 0.4548, *middle, *sides)
             for estimate in (ClopperPearson(significance=LEVEL), Exact(LEVEL))
         ]
-        print(f"| GDP 0.4548, {sides[0]:,} and {sides[1]:,} | power {reached[0]:.2f} | power {reached[1]:.2f} | |")
+        print(
+            f"| GDP 0.4548, {sides[0]:,} and {sides[1]:,} | power {reached[0]:.2f} | power {reached[1]:.2f} | |"
+        )
 
 
 def said() -> None:
@@ -84,10 +92,15 @@ def said() -> None:
             truth = detectable(Exact(LEVEL), notion, claim, side, side)
             found = simulated(notion, claim, midpoint(notion, truth), side, rng)
             spent = time.perf_counter() - start
-            print(f"| {notion.label(claim)} | {side:,} | {truth:.4f} | {found:.3f} | {spent:.0f} |", flush=True)
+            print(
+                f"| {notion.label(claim)} | {side:,} | {truth:.4f} | {found:.3f} | {spent:.0f} |",
+                flush=True,
+            )
 
 
-def simulated(notion: Notion, claim: float, rate: float, side: int, rng: np.random.Generator) -> float:
+def simulated(
+    notion: Notion, claim: float, rate: float, side: int, rng: np.random.Generator
+) -> float:
     """Share of audits whose bound exceeds the claim.
 
     The bound falls in both errors: a table with no more errors of either kind than one whose bound is above is above too,
@@ -97,7 +110,9 @@ def simulated(notion: Notion, claim: float, rate: float, side: int, rng: np.rand
     above, known = np.zeros(AUDITS, bool), np.zeros(AUDITS, bool)
     while not known.all():
         place = int(rng.choice(np.flatnonzero(~known)))
-        counts = Counts(int(fp[place]), side - int(fp[place]), int(fn[place]), side - int(fn[place]))
+        counts = Counts(
+            int(fp[place]), side - int(fp[place]), int(fn[place]), side - int(fn[place])
+        )
         if Exact(LEVEL).lower(counts, notion) > claim:
             alike = (fp <= fp[place]) & (fn <= fn[place])
             above |= alike

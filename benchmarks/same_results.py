@@ -49,7 +49,9 @@ def play(words: str) -> dict[str, object]:
     """Everything that must stay the same of one audit."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "audit", *shlex.split(words), "backend=serial"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ)
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, env=os.environ
+        )
         root = Path(folder, "mlruns")
         return {"exit": done.returncode, **rows_of(root), **recorded(root / "mlflow.db")}
 
@@ -59,7 +61,9 @@ def rows_of(root: Path) -> dict[str, object]:
     digests = []
     for path in root.glob("trials/*/*.npz"):
         block = np.load(path)
-        content = b"".join(np.ascontiguousarray(block[name]).tobytes() for name in ("rows", "bits", "run"))
+        content = b"".join(
+            np.ascontiguousarray(block[name]).tobytes() for name in ("rows", "bits", "run")
+        )
         digests.append(hashlib.sha256(content).hexdigest())
     return {"rows": sorted(digests)}
 
@@ -69,7 +73,9 @@ def recorded(database: Path) -> dict[str, object]:
     if not database.exists():
         return {"metrics": [], "verdict": []}
     with sqlite3.connect(database) as log:
-        metrics = log.execute("select key, step, value from metrics order by key, step, value").fetchall()
+        metrics = log.execute(
+            "select key, step, value from metrics order by key, step, value"
+        ).fetchall()
         verdicts = log.execute("select value from tags where key = 'verdict'").fetchall()
     kept = [(key, step, repr(value)) for key, step, value in metrics if not key.startswith(TIMES)]
     return {"metrics": kept, "verdict": sorted(verdicts)}
@@ -78,7 +84,11 @@ def recorded(database: Path) -> dict[str, object]:
 def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
     """What of one audit is not the same, in words."""
     after = json.loads(json.dumps(after))
-    return [f"{key}: {str(before[key])[:300]} → {str(after[key])[:300]}" for key in before if before[key] != after[key]]
+    return [
+        f"{key}: {str(before[key])[:300]} → {str(after[key])[:300]}"
+        for key in before
+        if before[key] != after[key]
+    ]
 
 
 if __name__ == "__main__":

@@ -72,7 +72,10 @@ def timed(call: Callable[[], object]) -> tuple[float, float]:
 
 def say(*cells: object) -> None:
     print(
-        "| " + " | ".join(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells) + " |", flush=True
+        "| "
+        + " | ".join(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in cells)
+        + " |",
+        flush=True,
     )
 
 
@@ -95,7 +98,9 @@ def rivals_python(folder: Path) -> Path | None:
     pip = [str(python), "-m", "pip", "install", "--quiet", "dpmm==0.1.9", "numpy<2"]
     done = subprocess.run(pip, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"skipped: dpmm cannot be installed ({(done.stderr.strip().splitlines() or ['?'])[-1]})")
+        print(
+            f"skipped: dpmm cannot be installed ({(done.stderr.strip().splitlines() or ['?'])[-1]})"
+        )
         return None
     return python
 
@@ -106,7 +111,9 @@ def theirs(python: Path, what: str, models: int) -> list[tuple[float, float]]:
     if done.returncode:
         print(f"skipped: dpmm fails ({done.stderr.strip().splitlines()[-1]})")
     lines = [line.split() for line in done.stdout.splitlines()]
-    return [(float(passed), float(used)) for passed, used in (line for line in lines if len(line) == 2)]
+    return [
+        (float(passed), float(used)) for passed, used in (line for line in lines if len(line) == 2)
+    ]
 
 
 def models(names: list[str], rival: Path | None, count: int) -> None:
@@ -152,8 +159,15 @@ def white() -> None:
             evidence = Crossfit(trials=10**6)(source, LikelihoodRatio(), Advantage(), claim)
             found.append(Curve(significance=0.1)(evidence, GDP()).lower)
     implied = mechanism.claims[0].parameter
-    print("| white box, 1,000,000 trials | mean mu_emp of 5 seeds | implied mu | share |\n|---|---|---|---|")
-    say("likelihood ratio, crossfit, curve", float(np.mean(found)), implied, float(np.mean(found) / implied))
+    print(
+        "| white box, 1,000,000 trials | mean mu_emp of 5 seeds | implied mu | share |\n|---|---|---|---|"
+    )
+    say(
+        "likelihood ratio, crossfit, curve",
+        float(np.mean(found)),
+        implied,
+        float(np.mean(found) / implied),
+    )
 
 
 def sweep() -> None:
@@ -166,7 +180,9 @@ def sweep() -> None:
         with tempfile.TemporaryDirectory() as folder:
             single = command(folder, [*fixed, "attacker=likelihood_ratio"]).used
         with tempfile.TemporaryDirectory() as folder:
-            eight = command(folder, [*fixed, f"attacker={attackers}", "criterion=advantage,mu_lower", "-m"]).used
+            eight = command(
+                folder, [*fixed, f"attacker={attackers}", "criterion=advantage,mu_lower", "-m"]
+            ).used
             logged = audit.runs(Path(folder) / "mlruns")[["seconds.attack", "seconds.scores"]]
         fits = float(logged.to_numpy().sum())
         say(f"complete {mechanism.upper()}", single, fits, eight, eight / (single + fits))
@@ -188,7 +204,9 @@ def ray() -> None:
         start_ray(None, workers)
         backend = Ray(workers=workers)
         list(backend.run(game.play, range(2 * workers)))  # compiles
-        found[workers] = min(timed(lambda: list(backend.run(game.play, range(blocks))))[0] for _ in range(3))  # noqa: B023
+        found[workers] = min(
+            timed(lambda: list(backend.run(game.play, range(blocks))))[0] for _ in range(3)
+        )  # noqa: B023
         library.shutdown()
     print("| complete AIM, 4,000 trials, warm | serial | one Ray worker | two | two against one | Ray's own cost |\n"
           "|---|---|---|---|---|---|")  # fmt: skip
@@ -221,7 +239,17 @@ def adult(folder: Path, trials: int) -> None:
             done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         start, each, width, largest = json.loads(done.stdout)
         pairs = (sum(sizes.values()) ** 2 - sum(size**2 for size in sizes.values())) // 2
-        say(columns, sum(sizes.values()), pairs, records, trials, start, each * 1000, width / 1000, largest / 2**30)
+        say(
+            columns,
+            sum(sizes.values()),
+            pairs,
+            records,
+            trials,
+            start,
+            each * 1000,
+            width / 1000,
+            largest / 2**30,
+        )
 
 
 def one_table(folder: str, trials: int) -> None:

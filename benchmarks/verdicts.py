@@ -84,11 +84,14 @@ def verdict(cell: Cell, rng: np.random.Generator, significance: float) -> str:
     threshold = (Advantage() if smooth else ClaimLower())(selection, claim)
     evidence = Evidence((Fold(np.array([], int), selection, threshold, test),))
     suspicious = exceeds(Exact(significance=SUSPICION / 2), evidence, claim) or any(
-        exceeds(with_significance(other, SUSPICION / 2 / len(OTHERS)), evidence, claim) for other in OTHERS
+        exceeds(with_significance(other, SUSPICION / 2 / len(OTHERS)), evidence, claim)
+        for other in OTHERS
     )
     findings = Findings(
         claim=claim,
-        accusing=as_bound(exceeds(Exact(significance=significance), evidence, claim), claim, significance),
+        accusing=as_bound(
+            exceeds(Exact(significance=significance), evidence, claim), claim, significance
+        ),
         counts=evidence.counts,
         family=as_bound(suspicious, claim, SUSPICION),
         strength=strength(evidence.counts, claim),
@@ -99,7 +102,9 @@ def verdict(cell: Cell, rng: np.random.Generator, significance: float) -> str:
 def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
     counts = evidence.counts
     if isinstance(estimate, Exact):
-        region = estimate.region(claim.notion, claim.parameter, counts.fp + counts.tn, counts.fn + counts.tp)
+        region = estimate.region(
+            claim.notion, claim.parameter, counts.fp + counts.tn, counts.fn + counts.tp
+        )
         return region.contains(counts.fp, counts.fn)
     if isinstance(estimate, Betting):
         return estimate.rejects(evidence, claim.notion, claim.parameter)
@@ -112,7 +117,9 @@ def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
 def strength(counts: Counts, claim: Claim) -> Strength:
     """As `strength_of`, the lower limit looked up like the tests: only whether it is above half of the claim counts."""
     notion, half = claim.notion, HALF * claim.parameter
-    region = Exact(significance=1 - CONFIDENCE).region(notion, half, counts.fp + counts.tn, counts.fn + counts.tp)
+    region = Exact(significance=1 - CONFIDENCE).region(
+        notion, half, counts.fp + counts.tn, counts.fn + counts.tp
+    )
     lower = 2 * half if region.contains(counts.fp, counts.fn) else 0.0
     estimate = float(notion.parameter(counts.fpr, counts.fnr))
     upper = math.inf if math.isinf(estimate) else joint_bayes(counts, notion, CONFIDENCE)
@@ -135,7 +142,9 @@ def interval(hits: int, audits: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--audits", type=int, default=1000, help="of each cell")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
@@ -147,13 +156,25 @@ def main() -> None:
     ]
     play = partial(words, audits=given.audits, significance=given.significance)
     seeds = [given.seed * 1000 + place for place in range(len(cells))]
-    print("| claim | law | truth | tests a side | violation % | suspicious % | loose % | tight % | inconclusive % |")
+    print(
+        "| claim | law | truth | tests a side | violation % | suspicious % | loose % | tight % | inconclusive % |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(given.workers) as pool:
         for cell, found in zip(cells, pool.map(play, cells, seeds), strict=True):
-            shares = [interval(found[w], given.audits) for w in ("violation", "suspicious", "loose", "tight")]
+            shares = [
+                interval(found[w], given.audits)
+                for w in ("violation", "suspicious", "loose", "tight")
+            ]
             rest = f"{100 * found['inconclusive'] / given.audits:.1f}"
-            row = (str(cell.claim), cell.law, f"{cell.truth:g} × claim", str(cell.side), *shares, rest)
+            row = (
+                str(cell.claim),
+                cell.law,
+                f"{cell.truth:g} × claim",
+                str(cell.side),
+                *shares,
+                rest,
+            )
             print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -50,7 +50,9 @@ def laplace(eps: float, delta: float = 0.0) -> Draw:
 
 def response(eps: float) -> Draw:
     """Randomised response."""
-    return lambda rng, n, present: ((rng.random(n) < 1 / (1 + math.exp(eps))) != present).astype(float)
+    return lambda rng, n, present: ((rng.random(n) < 1 / (1 + math.exp(eps))) != present).astype(
+        float
+    )
 
 
 def event(rate: float) -> Draw:
@@ -67,15 +69,43 @@ def cases() -> list[Case]:
     """The rows of the table."""
     wrong, pure, approximate = 1 / (1 + math.exp(1.25)), PureDP(), ApproximateDP(0.01)
     found = [
-        Case("pure 1, Laplace", pure, 1.0, laplace(1.25), (0.5 * math.exp(-1.25), 0.5), 850, str(laplace_limit())),
+        Case(
+            "pure 1, Laplace",
+            pure,
+            1.0,
+            laplace(1.25),
+            (0.5 * math.exp(-1.25), 0.5),
+            850,
+            str(laplace_limit()),
+        ),
         Case("pure 1, randomised response", pure, 1.0, response(1.25), (wrong, wrong), 470),
-        Case("(1, .01), Laplace-like", approximate, 1.0, laplace(1.25, 0.01), laplace_rates(0.01), 900),
+        Case(
+            "(1, .01), Laplace-like",
+            approximate,
+            1.0,
+            laplace(1.25, 0.01),
+            laplace_rates(0.01),
+            900,
+        ),
         Case("pure 1, event of 0 against .02", pure, 1.0, event(0.02), (0.0, 0.98), 980),
         Case("pure 1, event of 0 against .5", pure, 1.0, event(0.5), (0.0, 0.5), 38),
     ]
     for mu, start in ((0.4548, 1750), (1.0, 480), (2.0, 200)):
-        rate, limit = float(Phi(-1.25 * mu / 2)), round(2 * ((ndtri(0.99) + ndtri(0.8)) / (0.25 * mu)) ** 2)
-        found.append(Case(f"GDP {mu:g}, Gaussian", GDP(), mu, gaussian(1.25 * mu), (rate, rate), start, str(limit)))
+        rate, limit = (
+            float(Phi(-1.25 * mu / 2)),
+            round(2 * ((ndtri(0.99) + ndtri(0.8)) / (0.25 * mu)) ** 2),
+        )
+        found.append(
+            Case(
+                f"GDP {mu:g}, Gaussian",
+                GDP(),
+                mu,
+                gaussian(1.25 * mu),
+                (rate, rate),
+                start,
+                str(limit),
+            )
+        )
     return found
 
 
@@ -113,7 +143,10 @@ def laplace_limit() -> int:
     while most - least > 1:
         n = (least + most) // 2
         # rolled, since negative sums come last
-        tail = [np.cumsum(np.roll(np.fft.irfft(each ** (2 * n), size), size // 2)[::-1]) for each in spectra]
+        tail = [
+            np.cumsum(np.roll(np.fft.irfft(each ** (2 * n), size), size // 2)[::-1])
+            for each in spectra
+        ]
         enough = tail[1][np.searchsorted(tail[0], SIGNIFICANCE)] >= 0.8
         least, most = (least, n) if enough else (n, most)
     return most
@@ -138,9 +171,14 @@ def whole(case: Case, n: int) -> float:
     for _ in range(AUDITS):
         evidence = Evidence((fold(case, rng, n),))
         if isinstance(case.notion, GDP):
-            found += bool(curve_betting.refuted(calibrated(evidence, case.notion), claim, SIGNIFICANCE)[0])
+            found += bool(
+                curve_betting.refuted(calibrated(evidence, case.notion), claim, SIGNIFICANCE)[0]
+            )
         else:
-            stages, delta = whole_score.stages(whole_score.readable(evidence)), whole_score.delta_of(case.notion)
+            stages, delta = (
+                whole_score.stages(whole_score.readable(evidence)),
+                whole_score.delta_of(case.notion),
+            )
             found += bool(whole_score.refuted(stages, claim, delta, SIGNIFICANCE)[0])
     return found / AUDITS
 
@@ -173,13 +211,17 @@ def needed(power: Callable[[Case, int], float], case: Case, start: int) -> int:
             sizes.append(max(5, round(share * n)))
             reached.append(float(ndtri(np.clip(power(case, sizes[-1]), 0.02, 0.98))))
         slope, height = np.polyfit(np.log(sizes), reached, 1)
-        n = round(math.exp(np.clip((ndtri(0.8) - height) / slope, math.log(n / 2), math.log(2 * n))))
+        n = round(
+            math.exp(np.clip((ndtri(0.8) - height) / slope, math.log(n / 2), math.log(2 * n)))
+        )
     return n
 
 
 def main(words: list[str]) -> None:
     """The table."""
-    print("| case | whole score | one threshold, chosen | one threshold, known | limit |\n|---|---|---|---|---|")
+    print(
+        "| case | whole score | one threshold, chosen | one threshold, known | limit |\n|---|---|---|---|---|"
+    )
     for case in cases():
         if words and not any(word in case.name for word in words):
             continue

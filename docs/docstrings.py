@@ -29,4 +29,6 @@ def fenced(text: str) -> str:
     >>> fenced("Words.\\n\\n>>> 1 + 1\\n2")
     'Words.\\n\\n```python\\n>>> 1 + 1\\n2\\n```'
     """
-    return re.sub(r"^>>> .*?(?=\n\s*\n|\Z)", r"```python\n\g<0>\n```", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^>>> .*?(?=\n\s*\n|\Z)", r"```python\n\g<0>\n```", text, flags=re.MULTILINE | re.DOTALL
+    )

@@ -30,9 +30,15 @@ from audit.coverage.table import read  # noqa: E402
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is computed or included; a link to a file outside the site becomes its text."""
-    markdown = re.sub(r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE)
-    markdown = re.sub(r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE)
-    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)  # the checkout's files are not on the site
+    markdown = re.sub(
+        r"^<!-- (\w+) -->$", lambda match: PARTS[match[1]](), markdown, flags=re.MULTILINE
+    )
+    markdown = re.sub(
+        r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE
+    )
+    return re.sub(
+        r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown
+    )  # the checkout's files are not on the site
 
 
 def _text(path: str) -> str:
@@ -41,7 +47,12 @@ def _text(path: str) -> str:
 
 def on_page_content(content: str, **_: Any) -> str:
     """Formulas → MathML, which browsers draw themselves: no script, no font, no network."""
-    return re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _formula, content, flags=re.DOTALL)
+    return re.sub(
+        r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
+        _formula,
+        content,
+        flags=re.DOTALL,
+    )
 
 
 def _formula(match: re.Match[str]) -> str:
@@ -67,13 +78,26 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def coverage() -> str:
     """A line for each estimator, notion and error probability."""
-    header = ["bound", "in", "kind", "nominal", "cells", "largest rate", "where", "few errors", "exceed"]
+    header = [
+        "bound",
+        "in",
+        "kind",
+        "nominal",
+        "cells",
+        "largest rate",
+        "where",
+        "few errors",
+        "exceed",
+    ]
     groups = _grouped(read(), lambda row: (row.estimator, row.notion, row.kind, row.nominal))
     return table(header, [_summary(members) for members in groups.values()])
 
 
 def _summary(rows: Sequence[Row]) -> list[str]:
-    common, rare = [row for row in rows if row.verdict != "rare"], [row for row in rows if row.verdict == "rare"]
+    common, rare = (
+        [row for row in rows if row.verdict != "rare"],
+        [row for row in rows if row.verdict == "rare"],
+    )
     first, worst = rows[0], max(common or rows, key=lambda row: row.rate)
     return [
         f"`{first.estimator}`", NOTIONS[first.notion], first.kind, f"{100 * first.nominal:g}&nbsp;%", str(len(common)),
@@ -85,14 +109,22 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 def coverage_by_law() -> str:
     """For each estimator, in GDP at 10 %: the largest rate for each law and number of trials."""
-    common = [row for row in read() if row.nominal == 0.1 and row.absent == row.present and row.protocol == "holdout"]
+    common = [
+        row
+        for row in read()
+        if row.nominal == 0.1 and row.absent == row.present and row.protocol == "holdout"
+    ]
     rows = [row for row in common if row.notion == "gdp"]
     parts = []
     for estimator, members in _grouped(rows, lambda row: row.estimator).items():
         sizes = sorted({row.absent for row in members})
         laws = _grouped(members, _law)
-        lines = [[law, *(_worst(cells, size) for size in sizes)] for law, cells in sorted(laws.items())]
-        parts.append(f"### `{estimator}`\n\n" + table(["scores", *(f"{n:,} a side" for n in sizes)], lines))
+        lines = [
+            [law, *(_worst(cells, size) for size in sizes)] for law, cells in sorted(laws.items())
+        ]
+        parts.append(
+            f"### `{estimator}`\n\n" + table(["scores", *(f"{n:,} a side" for n in sizes)], lines)
+        )
     return "\n\n".join(parts)
 
 
@@ -112,7 +144,10 @@ def coverage_in_one_run() -> str:
     rows = [row for row in read() if row.protocol == "one_run" and row.nominal == 0.1]
     sizes = sorted({row.absent for row in rows})
     groups = _grouped(rows, lambda row: (row.estimator, row.law))
-    lines = [[f"`{name}`", _law_name(law), *(_worst(cells, n) for n in sizes)] for (name, law), cells in groups.items()]
+    lines = [
+        [f"`{name}`", _law_name(law), *(_worst(cells, n) for n in sizes)]
+        for (name, law), cells in groups.items()
+    ]
     return table(["bound", "canaries' scores", *(f"{2 * n:,} canaries" for n in sizes)], lines)
 
 
@@ -120,9 +155,7 @@ def coverage_size() -> str:
     """How many cells and audits there are."""
     rows = read()
     exceed = sum(row.verdict == "exceeds" for row in rows)
-    return (
-        f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
-    )
+    return f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
 
 
 NOTIONS = {"gdp": "GDP", "pure": "ε-DP", "approximate": "(ε, δ)-DP", "zcdp": "zCDP"}
@@ -151,15 +184,25 @@ def _interval(row: Row) -> str:
 
 def _law(row: Row) -> str:
     name = _law_name(row.law)
-    return name if row.parameter != row.parameter or row.parameter == 0 else f"{name}, {row.parameter:.4g}"
+    return (
+        name
+        if row.parameter != row.parameter or row.parameter == 0
+        else f"{name}, {row.parameter:.4g}"
+    )
 
 
 def _law_name(law: str) -> str:
-    return {"curve": "counts on the curve", "null": "no signal", "gaussian": "Gaussian shift"}.get(law, law)
+    return {"curve": "counts on the curve", "null": "no signal", "gaussian": "Gaussian shift"}.get(
+        law, law
+    )
 
 
 def _sides(row: Row) -> str:
-    return f"{row.absent:,} a side" if row.absent == row.present else f"{row.absent:,} + {row.present:,}"
+    return (
+        f"{row.absent:,} a side"
+        if row.absent == row.present
+        else f"{row.absent:,} + {row.present:,}"
+    )
 
 
 def _choice(row: Row) -> str:
@@ -171,7 +214,10 @@ def _choice(row: Row) -> str:
 
 def options() -> str:
     """Every option of every group: what its class or its file says first, and its YAML; known bugs in one line each."""
-    folders = {str(folder.relative_to(ROOT / "conf")): folder for folder in sorted((ROOT / "conf").rglob("*"))}
+    folders = {
+        str(folder.relative_to(ROOT / "conf")): folder
+        for folder in sorted((ROOT / "conf").rglob("*"))
+    }
     groups = [name for name, folder in folders.items() if folder.is_dir()]
     order = {name: place for place, name in enumerate(GROUPS)}
     groups.sort(key=lambda name: (order.get(name.split("/")[0], len(order)), name))
@@ -184,7 +230,9 @@ CONTROLS = ("mechanism/broken", "mechanism/correct")
 def _group(name: str, folder: Path) -> str:
     paths = sorted(folder.glob("*.yaml"))
     if name in CONTROLS:  # options of the group above, in a folder
-        rows = [[f"`mechanism={folder.name}/{path.stem}`", html.escape(_said(path))] for path in paths]
+        rows = [
+            [f"`mechanism={folder.name}/{path.stem}`", html.escape(_said(path))] for path in paths
+        ]
         return f"## {name}\n\n" + table(["option", "what it is"], rows)
     return f"## {name}\n\n" + "\n\n".join(_option(name, path) for path in paths)
 
@@ -198,13 +246,17 @@ def _option(group: str, path: Path) -> str:
 
 def _yaml(path: Path) -> str:
     """A file without its comments' lines, as a block; nothing where nothing is left."""
-    code = "\n".join(line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")).strip()
+    code = "\n".join(
+        line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")
+    ).strip()
     return f"\n\n```yaml\n{code}\n```" if code else ""
 
 
 def _said(path: Path) -> str:
     """The comment at the head of a YAML file."""
-    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    lines = itertools.takewhile(
+        lambda line: line.startswith("#"), path.read_text("utf-8").splitlines()
+    )
     return " ".join(line[1:].strip() for line in lines if "@package" not in line)
 
 
@@ -226,7 +278,8 @@ def published() -> str:
     """Each published figure beside what the paper's own counts give."""
     header = ["case", "what", "published", "corrected", "ours"]
     cases = [
-        (path, yaml.safe_load(path.read_text("utf-8"))) for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))
+        (path, yaml.safe_load(path.read_text("utf-8")))
+        for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))
     ]
     rows = [
         [f"`{path.stem}`", _said(path), *(_figure(case["published"][key]) for key in ("mu_emp", "corrected")),
@@ -247,7 +300,9 @@ def controls() -> str:
     """The README's table of controls, which benchmarks/controls.py makes, with what each bug is."""
     text = _text("README.md").split("<!-- controls -->")[1].split("<!-- /controls -->")[0]
     header, _, *rows = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
     ]
     lines = [[f"`{name}`", html.escape(_control(name)), *cells] for name, *cells in rows]
     said = re.search(r"^Controls: .*", text, re.MULTILINE)

@@ -13,7 +13,9 @@ from audit.privacy import mu_hat
 COUNTS = audit.Counts(fp=949, tn=1051, fn=743, tp=1257)
 
 if __name__ == "__main__":
-    print(f"fpr {COUNTS.fpr:.4f}, fnr {COUNTS.fnr:.4f}, mu_hat {mu_hat(COUNTS.fpr, COUNTS.fnr):.4f}")
+    print(
+        f"fpr {COUNTS.fpr:.4f}, fnr {COUNTS.fnr:.4f}, mu_hat {mu_hat(COUNTS.fpr, COUNTS.fnr):.4f}"
+    )
     smooth = (audit.GDP(), audit.ZCDP())
     for notion in (*smooth, audit.ApproximateDP(0.01), audit.PureDP()):
         exact = ClopperPearson(significance=0.1).lower(COUNTS, notion)

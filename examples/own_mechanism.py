@@ -85,6 +85,8 @@ def plan(root: Path, mechanism: RandomisedResponse) -> audit.Plan:
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         for budget in (0.5, 1.0):
-            verdict = audit.audit(plan(Path(folder), RandomisedResponse(eps=1.0, budget=budget))).verdict
+            verdict = audit.audit(
+                plan(Path(folder), RandomisedResponse(eps=1.0, budget=budget))
+            ).verdict
             shown = verdict.accusing.notion.label(verdict.accusing.lower)
             print(f"budget {budget:g} of ε a bit: {verdict.word}; it leaks at least {shown}")

@@ -32,7 +32,9 @@ def test_above_threshold_costs_less_than_the_simple_figure():
 @pytest.mark.parametrize("eps", [0.01, 0.5, 3.0])
 @pytest.mark.parametrize("order", [1.5, 3.0, 20.0])
 def test_the_renyi_figure_is_the_printed_formula_and_below_eps(eps, order):
-    printed = math.log((math.sinh(order * eps) - math.sinh((order - 1) * eps)) / math.sinh(eps)) / (order - 1)
+    printed = math.log((math.sinh(order * eps) - math.sinh((order - 1) * eps)) / math.sinh(eps)) / (
+        order - 1
+    )
     assert pure_to_renyi(eps, order) == pytest.approx(printed, rel=1e-9)
     assert pure_to_renyi(eps, order) < eps
 
@@ -48,7 +50,11 @@ def test_probabilistic_is_the_linear_boundary_of_brownian_noise_reduction():
     a = sensitivity * order / 2
     boundary = sensitivity * (a * (1 / time) + b)
     cost = order * sensitivity**2 * (1 / time) / 2
-    assert boundary == pytest.approx(probabilistic(cost, order, delta)) == pytest.approx(6.506463, abs=5e-7)
+    assert (
+        boundary
+        == pytest.approx(probabilistic(cost, order, delta))
+        == pytest.approx(6.506463, abs=5e-7)
+    )
 
 
 @pytest.mark.parametrize("order, eps", [(10, 1.4180), (20, 0.8970), (50, 0.6349)])
@@ -58,17 +64,24 @@ def test_approximate_at_given_orders(order, eps):
 
 def test_approximate_is_never_negative_and_below_probabilistic():
     assert approximate(0.0, 1000.0, 0.5) == 0
-    assert all(approximate(1.0, order, 1e-5) < probabilistic(1.0, order, 1e-5) for order in (1.1, 2.0, 8.0, 64.0))
+    assert all(
+        approximate(1.0, order, 1e-5) < probabilistic(1.0, order, 1e-5)
+        for order in (1.1, 2.0, 8.0, 64.0)
+    )
 
 
 @pytest.mark.parametrize("rho", [1e-4, 0.02, 0.5, 5.0])
 def test_the_best_order_beats_its_neighbours_and_the_closed_form(rho):
     cost = lambda order: order * rho  # noqa: E731
     order = best_order(cost, 1e-5, probabilistic)
-    assert probabilistic(cost(order), order, 1e-5) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e5)), rel=1e-6)
+    assert probabilistic(cost(order), order, 1e-5) == pytest.approx(
+        rho + 2 * math.sqrt(rho * math.log(1e5)), rel=1e-6
+    )
     order = best_order(cost, 1e-5, approximate)
     least = approximate(cost(order), order, 1e-5)
-    assert all(least <= approximate(cost(x), x, 1e-5) + 1e-9 for x in 1 + np.geomspace(1e-3, 1e5, 3000))
+    assert all(
+        least <= approximate(cost(x), x, 1e-5) + 1e-9 for x in 1 + np.geomspace(1e-3, 1e5, 3000)
+    )
 
 
 def test_the_optimised_conversion_of_a_gaussian_is_above_its_exact_epsilon_and_near_it():
@@ -77,7 +90,9 @@ def test_the_optimised_conversion_of_a_gaussian_is_above_its_exact_epsilon_and_n
     assert 1 < approximate(order * mu**2 / 2, order, 1e-5) / gdp_epsilon(mu, 1e-5) < 1.1
 
 
-@pytest.mark.parametrize("ladder", [(), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, math.nan), (1.0, math.inf)])
+@pytest.mark.parametrize(
+    "ladder", [(), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, math.nan), (1.0, math.inf)]
+)
 def test_a_ladder_must_increase(ladder):
     with pytest.raises(ValueError, match="does not increase") as told:
         accountants.check_ladder(ladder)

@@ -11,12 +11,14 @@ from audit import cli
 from audit.accountants import approximate, probabilistic
 from audit.accuracy_first import Geometric, LadderPlan, Steps, Target, climb
 from audit.core import AuditError
-from audit.mechanisms.checks import LaplaceThreshold, GaussianThreshold
+from audit.mechanisms.checks import GaussianThreshold, LaplaceThreshold
 from audit.report import ladders
 from audit.tasks.task import Model
 
 OPTIONS = sorted(
-    f"{p.parent.name}={p.stem}" for g in cli.LADDER_GROUPS for p in (cli.folder("conf") / g).glob("*.yaml")
+    f"{p.parent.name}={p.stem}"
+    for g in cli.LADDER_GROUPS
+    for p in (cli.folder("conf") / g).glob("*.yaml")
 )
 
 
@@ -43,7 +45,9 @@ class Toy:
 
 
 def plan(task, checker, ladder=(0.1, 0.4, 1.0), threshold=0.8, seed=0):
-    return LadderPlan("toy", {}, Steps(ladder), checker, task, Target(threshold, 4.0, 1e-5), seed, Path())
+    return LadderPlan(
+        "toy", {}, Steps(ladder), checker, task, Target(threshold, 4.0, 1e-5), seed, Path()
+    )
 
 
 def test_it_stops_at_the_first_step_that_is_good_enough():
@@ -52,7 +56,9 @@ def test_it_stops_at_the_first_step_that_is_good_enough():
     assert [rung.eps for rung in run.rungs] == [0.1, 0.4]
     assert [rung.checked for rung in run.rungs] == pytest.approx([0.05, 0.1])
     assert run.spent == 0.4 and run.fixed[0] == 1.0
-    assert run.approximate == approximate(0.4, 4.0, 1e-5) and run.probabilistic == probabilistic(0.4, 4.0, 1e-5)
+    assert run.approximate == approximate(0.4, 4.0, 1e-5) and run.probabilistic == probabilistic(
+        0.4, 4.0, 1e-5
+    )
 
 
 def test_where_nothing_passes_everything_is_charged_and_it_is_said():
@@ -79,7 +85,9 @@ def test_releases_are_brownian_with_the_ladders_precision():
     first, second = Toy((0.0,) * 3), Toy((0.0,) * 3)
     climb(plan(first, GaussianThreshold(0.05))), climb(plan(second, GaussianThreshold(0.05)))
     assert first.seen == second.seen, "the same seed gives the same run"
-    assert [precision for _, precision in first.seen] == pytest.approx([2 * eps / 4.0 for eps in (0.1, 0.4, 1.0)])
+    assert [precision for _, precision in first.seen] == pytest.approx(
+        [2 * eps / 4.0 for eps in (0.1, 0.4, 1.0)]
+    )
     many = np.array([[y for y, _ in _climbed(seed)] for seed in range(2000)]) - 3.0
     due = 4.0 / (2 * np.maximum.outer([0.1, 0.4, 1.0], [0.1, 0.4, 1.0]))
     spread = np.sqrt((np.outer(np.diag(due), np.diag(due)) + due**2) / 2000)

@@ -5,7 +5,15 @@ import pytest
 from pydantic import ValidationError
 from toys import Gaussians
 
-from audit.attackers import BestOf, Column, GradientBoosting, LikelihoodRatio, Logistic, RandomForest, XGBoost
+from audit.attackers import (
+    BestOf,
+    Column,
+    GradientBoosting,
+    LikelihoodRatio,
+    Logistic,
+    RandomForest,
+    XGBoost,
+)
 from audit.core import AuditError, area
 from audit.privacy import mu_hat
 
@@ -19,7 +27,9 @@ def sides(scores):
 def separation(values, bits):
     """Probability that a present trial scores above an absent one (ties half)."""
     absent, present = np.sort(values[~bits]), values[bits]
-    below = (np.searchsorted(absent, present, "left") + np.searchsorted(absent, present, "right")) / 2
+    below = (
+        np.searchsorted(absent, present, "left") + np.searchsorted(absent, present, "right")
+    ) / 2
     return below.mean() / len(absent)
 
 
@@ -83,7 +93,9 @@ def test_the_better_one_is_chosen_wherever_it_stands_and_fitted_to_all():
     for attackers in ([good, bad], [bad, good]):
         values = BestOf(attackers)(trials)(trials)
         assert np.array_equal(values, trials.rows[:, 0])  # the worse one's would be their negatives
-    assert [len(index) for index in bad.seen] == [302, 302] and [len(index) for index in good.seen] == [302, 402] * 2
+    assert [len(index) for index in bad.seen] == [302, 302] and [
+        len(index) for index in good.seen
+    ] == [302, 402] * 2
 
 
 def test_it_is_compared_on_trials_it_was_not_fitted_to():
@@ -94,7 +106,9 @@ def test_it_is_compared_on_trials_it_was_not_fitted_to():
 
         def __call__(self, trials):
             known = dict(zip(trials.index.tolist(), trials.bits.tolist(), strict=True))
-            return lambda unseen: np.array([known.get(i, 0.5) for i in unseen.index.tolist()], float)
+            return lambda unseen: np.array(
+                [known.get(i, 0.5) for i in unseen.index.tolist()], float
+            )
 
     trials, honest = Gaussians(2.0).trials(0, 400), Reads(1)
     assert BestOf([ByHeart(), honest]).best(trials) is honest
@@ -124,11 +138,20 @@ def test_the_area_equals_the_slow_one():
     trials = Gaussians(0.0).trials(0, 60)
     scores = dataclasses.replace(trials, bits=bits).score(values)
     pairs = [(p > a) + (p == a) / 2 for a in values[~bits] for p in values[bits]]
-    assert area(*sides(scores)) == pytest.approx(np.mean(pairs)) == pytest.approx(separation(values, bits))
+    assert (
+        area(*sides(scores))
+        == pytest.approx(np.mean(pairs))
+        == pytest.approx(separation(values, bits))
+    )
 
 
 def test_a_column_is_read_as_it_is_and_one_that_is_not_there_is_said():
     trials = Gaussians(1.0).trials(0, 20)
-    assert np.array_equal(Column("score")(trials)(trials), trials.rows[:, 0]) and not Column("score").learns
-    with pytest.raises(AuditError, match=r"attacker\.column=no: there is no such column; there are score"):
+    assert (
+        np.array_equal(Column("score")(trials)(trials), trials.rows[:, 0])
+        and not Column("score").learns
+    )
+    with pytest.raises(
+        AuditError, match=r"attacker\.column=no: there is no such column; there are score"
+    ):
         Column("no")(trials)

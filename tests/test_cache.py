@@ -22,7 +22,12 @@ BLOCKS = 3
 
 
 def game(**changes):
-    return Game(**({"mechanism": Toy(), "challenge": WorstCase(), "features": WhiteBox(), "seed": 0} | changes))
+    return Game(
+        **(
+            {"mechanism": Toy(), "challenge": WorstCase(), "features": WhiteBox(), "seed": 0}
+            | changes
+        )
+    )
 
 
 def rewritten(path, change):
@@ -75,19 +80,35 @@ def pickled(path):
 
 
 DAMAGES = {
-    "copied": (copied_from_another_block, "it holds the trials from 0 on where those from 20 on are due"),
+    "copied": (
+        copied_from_another_block,
+        "it holds the trials from 0 on where those from 20 on are due",
+    ),
     "of another game": (of_another_game, "it was changed, or is of another game"),
-    "all NaN": (lambda path: rewritten(path, {"rows": np.full((20, 1), np.nan)}), "its rows are not finite"),
+    "all NaN": (
+        lambda path: rewritten(path, {"rows": np.full((20, 1), np.nan)}),
+        "its rows are not finite",
+    ),
     "one value changed": (
-        lambda path: rewritten(path, lambda a: a | {"rows": a["rows"] + (np.arange(20) == 3)[:, None]}),
+        lambda path: rewritten(
+            path, lambda a: a | {"rows": a["rows"] + (np.arange(20) == 3)[:, None]}
+        ),
         "it was changed",
     ),
-    "wider": (lambda path: rewritten(path, {"rows": np.zeros((20, 2))}), r"its rows are float64 of shape \(20, 2\)"),
+    "wider": (
+        lambda path: rewritten(path, {"rows": np.zeros((20, 2))}),
+        r"its rows are float64 of shape \(20, 2\)",
+    ),
     "shorter": (
-        lambda path: rewritten(path, lambda a: {k: v if k in ("columns", "seal") else v[:10] for k, v in a.items()}),
+        lambda path: rewritten(
+            path, lambda a: {k: v if k in ("columns", "seal") else v[:10] for k, v in a.items()}
+        ),
         "it does not hold 20 trials",
     ),
-    "an array shorter": (lambda path: rewritten(path, {"log_ratio": np.zeros(3)}), "it does not hold 20 trials"),
+    "an array shorter": (
+        lambda path: rewritten(path, {"log_ratio": np.zeros(3)}),
+        "it does not hold 20 trials",
+    ),
     "an array less": (
         lambda path: rewritten(path, lambda a: {k: v for k, v in a.items() if k != "run"}),
         "other arrays",
@@ -96,12 +117,24 @@ DAMAGES = {
         lambda path: rewritten(path, lambda a: {k: v for k, v in a.items() if k != "log_ratio"}),
         "it was changed",
     ),
-    "an array more": (lambda path: rewritten(path, {"more": np.zeros(20)}), "it has other arrays than a block"),
-    "another type": (lambda path: rewritten(path, lambda a: a | {"rows": a["rows"].astype("f4")}), "it was changed"),
+    "an array more": (
+        lambda path: rewritten(path, {"more": np.zeros(20)}),
+        "it has other arrays than a block",
+    ),
+    "another type": (
+        lambda path: rewritten(path, lambda a: a | {"rows": a["rows"].astype("f4")}),
+        "it was changed",
+    ),
     "texts": (lambda path: rewritten(path, {"rows": np.full((20, 1), "a")}), "its rows are <U1"),
-    "bits swapped": (lambda path: rewritten(path, lambda a: a | {"bits": ~a["bits"]}), "it was changed"),
+    "bits swapped": (
+        lambda path: rewritten(path, lambda a: a | {"bits": ~a["bits"]}),
+        "it was changed",
+    ),
     "renamed": (lambda path: rewritten(path, {"columns": np.array(["other"])}), "it was changed"),
-    "objects": (lambda path: rewritten(path, {"rows": np.array([None] * 20)}), "Object arrays cannot be loaded"),
+    "objects": (
+        lambda path: rewritten(path, {"rows": np.array([None] * 20)}),
+        "Object arrays cannot be loaded",
+    ),
     "cut": (lambda path: path.write_bytes(path.read_bytes()[:300]), "zip"),
     "empty": (lambda path: path.write_bytes(b""), "No data left in file"),
     "an array": (an_array, "context manager"),
@@ -122,7 +155,9 @@ def alarm():
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_block_that_is_not_what_was_kept_is_played_again_and_said(tmp_path, caplog, alarm, damage):
+def test_a_block_that_is_not_what_was_kept_is_played_again_and_said(
+    tmp_path, caplog, alarm, damage
+):
     before = Played(game(), Serial(), tmp_path).trials(0, BLOCKS * Toy.block)
     spoil, why = DAMAGES[damage]
     path = Cache(tmp_path, game()).path(1)
@@ -132,14 +167,21 @@ def test_a_block_that_is_not_what_was_kept_is_played_again_and_said(tmp_path, ca
         after = again.trials(0, BLOCKS * Toy.block)
     for name in ("rows", "bits", "index", "run", "log_ratio"):
         assert np.array_equal(getattr(before, name), getattr(after, name)), name
-    assert after.columns == before.columns and (again.tally.played, again.tally.cached) == (1, BLOCKS - 1)
+    assert after.columns == before.columns and (again.tally.played, again.tally.cached) == (
+        1,
+        BLOCKS - 1,
+    )
     (said,) = caplog.messages
-    assert said.startswith("block 1 is damaged (") and said.endswith(f" and is played again: {path}")
+    assert said.startswith("block 1 is damaged (") and said.endswith(
+        f" and is played again: {path}"
+    )
     assert re.search(why, said), said
     last = Played(game(), Serial(), tmp_path)
     last.trials(0, BLOCKS * Toy.block)
     assert last.tally.played == 0, "what was played again is kept"
-    assert damage != "a folder" or [file.read_text() for file in tmp_path.glob("*/*.aside/precious")] == ["mine"]
+    assert damage != "a folder" or [
+        file.read_text() for file in tmp_path.glob("*/*.aside/precious")
+    ] == ["mine"]
 
 
 def test_a_block_that_cannot_be_read_is_played_again_and_said(tmp_path, caplog, monkeypatch):
@@ -209,7 +251,10 @@ def test_a_run_of_many_canaries_is_bound_to_its_place_too(tmp_path, caplog):
     shutil.copy(cache.path(0), cache.path(2))
     again = Played(one_run, Serial(), tmp_path)
     assert np.array_equal(again.trials(0, 3).rows, before.rows) and again.tally.played == 1
-    assert "block 2 is damaged (it holds the trials from 0 on where those from 2 on are due)" in caplog.text
+    assert (
+        "block 2 is damaged (it holds the trials from 0 on where those from 2 on are due)"
+        in caplog.text
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +304,9 @@ def test_blocks_that_do_not_fit_together_are_refused_in_one_line(tmp_path, how, 
         Played(odd, Serial(), tmp_path).trials(0, 40)
 
 
-def test_only_files_of_ones_own_are_abandoned_and_nothing_is_waited_for(tmp_path, alarm, monkeypatch):
+def test_only_files_of_ones_own_are_abandoned_and_nothing_is_waited_for(
+    tmp_path, alarm, monkeypatch
+):
     start = time.monotonic()
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "folder").mkdir()

@@ -29,7 +29,11 @@ def run(tmp_path, monkeypatch, capsys):
 
 SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
 
-OWN_GDP = ("mechanism=callable", "mechanism.target=operator:add", "mechanism/claim=gdp")  # a function of two arguments
+OWN_GDP = (
+    "mechanism=callable",
+    "mechanism.target=operator:add",
+    "mechanism/claim=gdp",
+)  # a function of two arguments
 BAD = [
     (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: above_threshold, aim,"),
     (["mechanism=broken/half_nose"], "no mechanism/broken 'half_nose'; did you mean 'half_noise'?"),
@@ -45,13 +49,19 @@ BAD = [
     (["trials=20"], "trials=20 leaves 8 for train, which needs 20; raise trials or protocol.train"),
     (["protocol.train=0.5"], "train + validation + test = 1.1; make them sum to 1"),
     (["canary=tabular"], "canary.csv has no value; give one: canary.csv="),
-    (["canary=tabular", "canary.csv=no.csv", "canary.domain_json=no.json"], "canary.domain_json: cannot read no.json"),
+    (
+        ["canary=tabular", "canary.csv=no.csv", "canary.domain_json=no.json"],
+        "canary.domain_json: cannot read no.json",
+    ),
     (["seed=-1"], "seed=-1: must be a whole number"),
     (["seed=1,2"], "give -m to play one audit a value"),
     (["eps=[1"], "cannot read 'eps=[1'"),
     (["mechanism.compress=false"], "the chosen mechanism has no key 'compress', another one has"),
     (["canary.sizes=[2,1,4]"], "canary.sizes[1]=1: input should be greater than or equal to 2"),
-    (["mechanism=mst", "canary.columns=1"], "canary.columns=1: input should be greater than or equal to 2"),
+    (
+        ["mechanism=mst", "canary.columns=1"],
+        "canary.columns=1: input should be greater than or equal to 2",
+    ),
     (["accuse.significance=0"], "accuse.significance=0: input should be greater than 0"),
     (["attacker=7"], "attacker=7: Config group override must be a string"),
     (["sweep=papr"], "no sweep 'papr'; did you mean 'paper'?"),
@@ -60,35 +70,67 @@ BAD = [
     (["eps=interval(1,2)", "-m"], "intervals cannot be swept"),
     (["uii"], "no command 'uii'; did you mean 'ui'?"),
     (["mechanism=callable"], "mechanism.target has no value; give one: mechanism.target=…"),
-    (["mechanism=callable", "mechanism.target=nowhere_at_all:f"], "cannot be imported (ModuleNotFoundError"),
-    (["mechanism=callable", "mechanism.target=numpy:nothing"], "cannot be imported (AttributeError"),
+    (
+        ["mechanism=callable", "mechanism.target=nowhere_at_all:f"],
+        "cannot be imported (ModuleNotFoundError",
+    ),
+    (
+        ["mechanism=callable", "mechanism.target=numpy:nothing"],
+        "cannot be imported (AttributeError",
+    ),
     (["mechanism=callable", "mechanism.target=numpy:pi"], "is no function but float"),
     (["mechanism=callable", "mechanism.target=json:dumps"], "cannot be called as (data, rng)"),
-    (["mechanism=callable", "mechanism/claim=gpd"], "no mechanism/claim 'gpd'; did you mean 'gdp'?"),
+    (
+        ["mechanism=callable", "mechanism/claim=gpd"],
+        "no mechanism/claim 'gpd'; did you mean 'gdp'?",
+    ),
     ([*OWN_GDP, "mechanism.claim.mu=0"], "mechanism.claim.mu=0: input should be greater than 0"),
     ([*OWN_GDP, "+mechanism.claim.nu=1"], "mechanism.claim has no key 'nu'; did you mean 'mu'?"),
     ([*OWN_GDP[:2], "eps=0"], "eps=0: input should be greater than 0"),
-    ([*OWN_GDP, "mechanism.claim.neighbours=replace_one"], "makes its claim for replace-one neighbours"),
-    (["mechanism=command", "mechanism.argv=[no_such_program]"], "no program 'no_such_program' is found"),
+    (
+        [*OWN_GDP, "mechanism.claim.neighbours=replace_one"],
+        "makes its claim for replace-one neighbours",
+    ),
+    (
+        ["mechanism=command", "mechanism.argv=[no_such_program]"],
+        "no program 'no_such_program' is found",
+    ),
     (["mechanism=command", "mechanism.argv=[]"], "mechanism.argv=[]: "),
-    (["mechanism=stored", "mechanism.path=no.csv"], "cannot read no.csv (No such file or directory)"),
+    (
+        ["mechanism=stored", "mechanism.path=no.csv"],
+        "cannot read no.csv (No such file or directory)",
+    ),
     (["root=5"], "root=5: must be the name of a folder"),
     (["root=null"], "root=None: must be the name of a folder"),
     (["~attacker"], "attacker has been taken out of the configuration"),
     (["+foo=1"], "no key 'foo'"),
     (["+hydra.foo=1"], "hydra has no key 'foo'"),
     (["mechanism=command", "mechanism.argv='--token=tiger'"], "mechanism.argv=--token=***: "),
-    (["mechanism=command", "mechanism.argv=[python]", "mechanism.timeout='${oc.env:HOME}'"], "mechanism.timeout=***: "),
+    (
+        ["mechanism=command", "mechanism.argv=[python]", "mechanism.timeout='${oc.env:HOME}'"],
+        "mechanism.timeout=***: ",
+    ),
     (["mechanism=[gaussian]"], "mechanism has been taken out of the configuration"),
-    (["accuracy-first", "backend=serial"], "audit accuracy-first has no key 'backend': that is one of audit's own"),
+    (
+        ["accuracy-first", "backend=serial"],
+        "audit accuracy-first has no key 'backend': that is one of audit's own",
+    ),
     ([*OWN_GDP, "canary=one_bit"], "choose mechanism.claim.neighbours=replace_one"),
-    (["canary=pair", "canary.absent=[0]", "canary.present=[1]"], "give canary.neighbours=replace_one"),
-    (["protocol=crossfit", "estimator=joint_bayes"], "use estimator=betting or curve or curve_betting"),
+    (
+        ["canary=pair", "canary.absent=[0]", "canary.present=[1]"],
+        "give canary.neighbours=replace_one",
+    ),
+    (
+        ["protocol=crossfit", "estimator=joint_bayes"],
+        "use estimator=betting or curve or curve_betting",
+    ),
     (["root=/proc/nowhere"], "cannot write to /proc/nowhere"),
 ]
 
 
-@pytest.mark.parametrize(("words", "says"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+@pytest.mark.parametrize(
+    ("words", "says"), BAD, ids=lambda v: " ".join(v) if isinstance(v, list) else ""
+)
 def test_bad_input_is_one_line_with_status_2_and_nothing_written(run, words, says, tmp_path):
     status, out, err = run(*words)
     assert status == 2 and not out
@@ -99,7 +141,11 @@ def test_bad_input_is_one_line_with_status_2_and_nothing_written(run, words, say
 def test_reconstruct_prints_its_table_and_draws_one_file(run, tmp_path):
     status, out, err = run("reconstruct", "n=20", "m=100", "sd=2,8", "repeats=5", "out=r.svg")
     assert status == 0 and not err
-    assert "20 secret bits from 100 noisy subset counts" in out and "predicted" in out and "r.svg" in out
+    assert (
+        "20 secret bits from 100 noisy subset counts" in out
+        and "predicted" in out
+        and "r.svg" in out
+    )
     drawn = (tmp_path / "r.svg").read_text()
     assert "<svg" in drawn and "<image" not in drawn and 'href="http' not in drawn
     assert [path.name for path in tmp_path.iterdir()] == ["r.svg"]
@@ -113,12 +159,18 @@ def test_a_mechanism_brings_its_own_pair_and_the_command_line_wins(run):
     status, out, err = run(*small)
     assert status == 0 and "record 0 replaced by 1" in " ".join(out.split())
     status, out, err = run(*small, "canary=worst_case")
-    assert status == 2 and err.count("\n") == 1 and "choose another canary, or leave canary= out" in err
+    assert (
+        status == 2
+        and err.count("\n") == 1
+        and "choose another canary, or leave canary= out" in err
+    )
     status, out, err = run(*small, "canary.present=[2]")
     assert status == 2 and err.count("\n") == 1 and "the mechanism takes records 0 … 1" in err
 
 
-def test_a_server_that_does_not_answer_is_said_before_anything_is_played(run, monkeypatch, tmp_path):
+def test_a_server_that_does_not_answer_is_said_before_anything_is_played(
+    run, monkeypatch, tmp_path
+):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
     status, _, err = run(*SMALL)
     assert status == 2 and "http://127.0.0.1:9" in err and err.count("\n") == 1
@@ -162,15 +214,21 @@ def test_flags_may_stand_anywhere_and_a_sweep_shares_its_trials(run, tmp_path):
     assert len(list((tmp_path / "mlruns" / "trials").iterdir())) == 1
 
 
-def test_audits_of_a_sweep_are_named_by_what_differs_and_each_says_how_to_play_it_alone(run, tmp_path):
+def test_audits_of_a_sweep_are_named_by_what_differs_and_each_says_how_to_play_it_alone(
+    run, tmp_path
+):
     """Whatever is swept, a value that no choice names too; the command of one of them plays it and nothing else."""
     import audit
 
-    status, out, _ = run("mechanism=broken/gaussian_less_noise", *SMALL[1:], "mechanism.noise_fraction=0.5,1", "-m")
+    status, out, _ = run(
+        "mechanism=broken/gaussian_less_noise", *SMALL[1:], "mechanism.noise_fraction=0.5,1", "-m"
+    )
     assert status == 0 and "mechanism.noise_fraction=0.5" in out
     table = audit.runs(tmp_path / "mlruns", sweep="newest")
     assert sorted(table["name"]) == ["mechanism.noise_fraction=0.5", "mechanism.noise_fraction=1"]
-    page = next(text for path in tmp_path.rglob("report.html") if "<h1>Audit" in (text := path.read_text()))
+    page = next(
+        text for path in tmp_path.rglob("report.html") if "<h1>Audit" in (text := path.read_text())
+    )
     command = re.search(r'<code id="command">([^<]*)</code>', page)[1]
     status, out, _ = run(*command.split()[3:])
     assert status == 0 and out.count("leaks at least") == 1
@@ -183,7 +241,8 @@ def test_one_audit_of_a_sweeps_file_can_be_played_alone(run):
 
 
 @pytest.mark.parametrize(
-    ("words", "loud"), [([], False), (["hydra.verbose=true"], True), (["hydra.verbose=audit"], True)]
+    ("words", "loud"),
+    [([], False), (["hydra.verbose=true"], True), (["hydra.verbose=audit"], True)],
 )
 def test_verbose_says_more(run, words, loud, monkeypatch):
     import logging
@@ -191,7 +250,10 @@ def test_verbose_says_more(run, words, loud, monkeypatch):
     for name in (None, "audit"):
         monkeypatch.setattr(logging.getLogger(name), "level", logging.getLogger(name).level)
     _, _, err = run(*SMALL, *words)
-    assert ("DEBUG" in err and "'_target_': 'audit.mechanisms.gaussian.Gaussian'" in " ".join(err.split())) == loud
+    assert (
+        "DEBUG" in err
+        and "'_target_': 'audit.mechanisms.gaussian.Gaussian'" in " ".join(err.split())
+    ) == loud
     assert loud or err == ""  # quiet where it is piped
 
 
@@ -208,7 +270,9 @@ def test_a_users_own_conf_and_code_are_found(run, tmp_path):
         "    def public(self): return Columns(('y',), self.y)\n    insider = public\n"
         "    def log_ratio(self, absent, present): return None\n"
     )
-    status, out, err = run("mechanism=mine", "attacker=logistic", "trials=1000", "features=white_box")
+    status, out, err = run(
+        "mechanism=mine", "attacker=logistic", "trials=1000", "features=white_box"
+    )
     assert status == 0, err
     assert "1-GDP" in out
     status, _, err = run("mechanism=mine", "attacker=likelihood_ratio", "trials=1000")
@@ -224,34 +288,55 @@ def count(data, rng):
         raise ValueError("too\\nmuch")
     return y
 """
-CALL = ("mechanism=callable", "mechanism.target=yours:count", "mechanism/claim=gdp", "canary=pair", "attacker=logistic")
+CALL = (
+    "mechanism=callable",
+    "mechanism.target=yours:count",
+    "mechanism/claim=gdp",
+    "canary=pair",
+    "attacker=logistic",
+)
 
 
-def test_a_function_that_fails_at_some_trial_is_one_line_and_finished_blocks_are_kept(run, tmp_path):
+def test_a_function_that_fails_at_some_trial_is_one_line_and_finished_blocks_are_kept(
+    run, tmp_path
+):
     (tmp_path / "yours.py").write_text(YOURS)
     status, out, err = run(*CALL, "trials=2000", "backend=serial")
     assert status == 0 and "callable yours:count mu=1 logistic" in out, err
     (tmp_path / "broken").touch()
     status, _, err = run(*CALL, "trials=6000", "backend=serial")
     assert status == 2 and err.count("\n") == 1
-    assert re.search(r"Target, trial \d+ \(seed 0, block 2\): it raised ValueError: too much; mend it", err)
+    assert re.search(
+        r"Target, trial \d+ \(seed 0, block 2\): it raised ValueError: too much; mend it", err
+    )
     assert len(list(tmp_path.rglob("trials/*/*.npz"))) == 2
     status, out, err = run(*CALL, "trials=6000", "backend=serial", "features=events")
     assert status == 0, err
 
 
 def test_a_function_that_takes_no_notice_of_its_seed_is_said_beside_the_verdict(run, tmp_path):
-    (tmp_path / "careless.py").write_text("import random\ndef f(data, rng): return len(data) + random.gauss(0, 1)\n")
-    status, out, err = run(*CALL[:1], "mechanism.target=careless:f", *CALL[2:], "trials=1000", "backend=serial")
+    (tmp_path / "careless.py").write_text(
+        "import random\ndef f(data, rng): return len(data) + random.gauss(0, 1)\n"
+    )
+    status, out, err = run(
+        *CALL[:1], "mechanism.target=careless:f", *CALL[2:], "trials=1000", "backend=serial"
+    )
     assert status == 0, err
-    assert "Not reproducible: careless:f put out different things for the same seed" in " ".join(out.split())
+    assert "Not reproducible: careless:f put out different things for the same seed" in " ".join(
+        out.split()
+    )
     (page,) = tmp_path.rglob("report.html")
     assert "Not reproducible" in page.read_text("utf-8")
 
 
 def test_a_program_that_prints_garbage_is_one_line_with_status_2(run, tmp_path):
     (tmp_path / "p.py").write_text("import sys\nsys.stderr.write('oh\\nno\\n')\nprint('hello')\n")
-    words = ("mechanism=command", f"mechanism.argv=[{sys.executable},p.py]", "mechanism/claim=gdp", "canary=pair")
+    words = (
+        "mechanism=command",
+        f"mechanism.argv=[{sys.executable},p.py]",
+        "mechanism/claim=gdp",
+        "canary=pair",
+    )
     status, _, err = run(*words, "trials=1000", "backend=serial")
     assert status == 2 and err.count("\n") == 1
     assert (
@@ -264,9 +349,17 @@ def test_a_program_that_prints_garbage_is_one_line_with_status_2(run, tmp_path):
 def test_more_trials_than_are_stored_is_one_line_and_all_of_them_are_audited(run, tmp_path):
     lines = [f"{(i * 7919) % 1000 / 1000 + i % 2},{i % 2}" for i in range(2000)]
     (tmp_path / "rows.csv").write_text("score,present\n" + "\n".join(lines))
-    words = ("mechanism=stored", "mechanism.path=rows.csv", "mechanism/claim=gdp", "attacker=column")
+    words = (
+        "mechanism=stored",
+        "mechanism.path=rows.csv",
+        "mechanism/claim=gdp",
+        "attacker=column",
+    )
     status, _, err = run(*words)
-    assert status == 2 and err == "audit: trials=10000 asks for more than the 2,000 stored; give trials=2000\n"
+    assert (
+        status == 2
+        and err == "audit: trials=10000 asks for more than the 2,000 stored; give trials=2000\n"
+    )
     status, out, err = run(*words, "trials=2000")
     assert status == 0, err
     assert (
@@ -336,7 +429,14 @@ def own(run, tmp_path):
 
     def command(yaml, *words):
         (conf / "own.yaml").write_text(yaml)
-        return run("mechanism=own", "features=white_box", "attacker=logistic", "trials=400", "backend=serial", *words)
+        return run(
+            "mechanism=own",
+            "features=white_box",
+            "attacker=logistic",
+            "trials=400",
+            "backend=serial",
+            *words,
+        )
 
     return command
 
@@ -344,7 +444,10 @@ def own(run, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("raise", r"Own, trial 0 \(seed 0, block 0\): KeyError: 'lost\\nand found'; mend the mechanism"),
+        (
+            "raise",
+            r"Own, trial 0 \(seed 0, block 0\): KeyError: 'lost\\nand found'; mend the mechanism",
+        ),
         ("leave", r"Own, trial 0 .*SystemExit: 0; mend the mechanism"),
         ("none", "'NoneType' object has no attribute 'insider'; mend the mechanism"),
         ("text", r"the released rows are no numbers \(<U\d+\); the mechanism must release floats"),
@@ -361,23 +464,36 @@ def test_a_mechanism_that_misbehaves_is_one_line(own, kind, says):
 @pytest.mark.parametrize(
     ("yaml", "says"),
     [
-        ("_target_: own_module.Nothing\n", r"cannot make own_module.Nothing \(.*; check the name and its module"),
+        (
+            "_target_: own_module.Nothing\n",
+            r"cannot make own_module.Nothing \(.*; check the name and its module",
+        ),
         ("_target_: no_module.Own\n", "cannot make no_module.Own"),
         ("_target_: broken_module.Own\n", "cannot make broken_module.Own"),
-        ("_target_: own_module.Failing\nkind: x\n", r"cannot make own_module.Failing \(.*SystemExit: 0"),
-        ("_target_: own_module.Other\n", "Other is no mechanism: it lacks a method of audit.core.Mechanism"),
+        (
+            "_target_: own_module.Failing\nkind: x\n",
+            r"cannot make own_module.Failing \(.*SystemExit: 0",
+        ),
+        (
+            "_target_: own_module.Other\n",
+            "Other is no mechanism: it lacks a method of audit.core.Mechanism",
+        ),
         ("kind: x\n", "mechanism: the option has no _target_"),
         ("kind: [x\n", "cannot read a YAML file"),
     ],
 )
-def test_a_mistake_in_a_users_own_conf_is_one_line_before_anything_is_played(own, tmp_path, yaml, says):
+def test_a_mistake_in_a_users_own_conf_is_one_line_before_anything_is_played(
+    own, tmp_path, yaml, says
+):
     status, out, err = own(yaml)
     assert status == 2 and not out and err.count("\n") == 1
     assert re.search(says, err), err
     assert not (tmp_path / "mlruns").exists()
 
 
-def test_a_users_estimator_without_a_value_is_refused_where_it_is_chosen_and_only_there(run, tmp_path):
+def test_a_users_estimator_without_a_value_is_refused_where_it_is_chosen_and_only_there(
+    run, tmp_path
+):
     """What lies in a folder of our name may be another project's: only what is chosen is made."""
     shelf = tmp_path / "conf" / "estimator"
     shelf.mkdir(parents=True)
@@ -433,7 +549,13 @@ def test_secrets_are_in_no_file_and_no_tag(run, tmp_path, monkeypatch):
     monkeypatch.setenv("AUDIT_TEST_WORD", "swordfish")
     (tmp_path / "p.py").write_text(PROGRAM)
     argv = f"[{sys.executable},p.py,--db-password,hunter2,'--token=tiger','${{oc.env:AUDIT_TEST_WORD}}']"
-    words = ("mechanism=command", f"mechanism.argv={argv}", "mechanism/claim=gdp", "canary=pair", "attacker=logistic")
+    words = (
+        "mechanism=command",
+        f"mechanism.argv={argv}",
+        "mechanism/claim=gdp",
+        "canary=pair",
+        "attacker=logistic",
+    )
     status, out, err = run(*words, "trials=400", "backend=serial", "hydra.verbose=audit")
     assert status == 0, err
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("mlruns/**/*") if path.is_file())
@@ -452,10 +574,14 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize(("streams", "words"), [(">&-", SMALL), ("2>&-", SMALL), ("<&- >&- 2>&-", ["plan", *SMALL])])
+@pytest.mark.parametrize(
+    ("streams", "words"), [(">&-", SMALL), ("2>&-", SMALL), ("<&- >&- 2>&-", ["plan", *SMALL])]
+)
 def test_closed_streams_are_no_matter(tmp_path, streams, words):
     line = f"{sys.executable} -m audit {' '.join(words)} {streams}"
-    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
@@ -468,16 +594,27 @@ def test_an_encoding_without_greek_letters_is_no_matter(tmp_path):
 
 def test_a_deleted_working_directory_is_one_line(tmp_path):
     line = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m audit plan"
-    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stderr == "audit: the working directory is gone; change into one that exists\n"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (
+        done.returncode == 2
+        and done.stderr == "audit: the working directory is gone; change into one that exists\n"
+    )
 
 
 @pytest.mark.parametrize("word", ["", "--help"])
 def test_a_full_output_is_one_line(tmp_path, word):
     with open("/dev/full", "w") as full:
         words = [sys.executable, "-m", "audit", *(SMALL if not word else [word])]
-        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
+        done = subprocess.run(
+            words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (
+        done.returncode == 2
+        and done.stderr.count("\n") == 1
+        and "No space left on device" in done.stderr
+    )
 
 
 def test_ctrl_c_during_start_up_is_quiet(tmp_path):
@@ -492,10 +629,15 @@ def test_ctrl_c_during_start_up_is_quiet(tmp_path):
             _, err = process.communicate(timeout=60)
         if wait > 0.05:  # earlier, python itself may not be up
             # -2: ended by the signal itself, before python could catch it; a shell says 130 of both
-            assert process.returncode in (130, -signal.SIGINT) and "Traceback" not in err, (wait, err)
+            assert process.returncode in (130, -signal.SIGINT) and "Traceback" not in err, (
+                wait,
+                err,
+            )
 
 
-@pytest.mark.parametrize("wrapper", [RuntimeError("Error calling __set_name__"), AuditError("cannot make it")])
+@pytest.mark.parametrize(
+    "wrapper", [RuntimeError("Error calling __set_name__"), AuditError("cannot make it")]
+)
 def test_a_ctrl_c_that_was_wrapped_on_its_way_is_still_one(run, monkeypatch, wrapper):
     def wrapped(*words):
         try:
@@ -520,7 +662,12 @@ def test_a_folder_may_have_any_name(run, tmp_path, monkeypatch, name):
 
 def test_a_job_that_fails_is_said_and_the_sweep_goes_on(run):
     status, out, err = run(
-        *SMALL, "trials=1000", "attacker=likelihood_ratio,logistic", "canary.rows=10", "-m", "criterion=fixed,advantage"
+        *SMALL,
+        "trials=1000",
+        "attacker=likelihood_ratio,logistic",
+        "canary.rows=10",
+        "-m",
+        "criterion=fixed,advantage",
     )
     assert status == 0, err
     assert out.count("report ") >= 4
@@ -537,7 +684,9 @@ def test_ctrl_c_keeps_finished_blocks_and_the_same_command_goes_on(tmp_path):
         "attacker=likelihood_ratio",
         "backend=serial",
     ]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         deadline = time.time() + 60
         while not list(tmp_path.rglob("*.npz")) and time.time() < deadline:
             time.sleep(0.1)
@@ -570,7 +719,11 @@ def test_expand_is_hydras_own_product():
         (["mechanism=gaussian"], "advantage", 200),
         (["mechanism=gaussian", "criterion=mu_lower"], "mu_lower", 200),
         (["mechanism=gaussian", "criterion.quantiles=50"], "advantage", 50),
-        (["mechanism=broken/whole_budget_each"], "advantage", 200),  # it says so, whatever it claims
+        (
+            ["mechanism=broken/whole_budget_each"],
+            "advantage",
+            200,
+        ),  # it says so, whatever it claims
     ],
 )
 def test_the_criterion_that_the_claim_takes_is_named_and_logged(run, words, used, quantiles):
@@ -579,4 +732,8 @@ def test_the_criterion_that_the_claim_takes_is_named_and_logged(run, words, used
     assert used in plan.name.split() and plan.config["choices"]["criterion"] == used
     logged = plan.config["criterion"]
     assert logged["quantiles"] == quantiles == plan.criterion.quantiles
-    assert logged["_target_"].rpartition(".")[2] == type(plan.criterion).__name__ == used.title().replace("_", "")
+    assert (
+        logged["_target_"].rpartition(".")[2]
+        == type(plan.criterion).__name__
+        == used.title().replace("_", "")
+    )

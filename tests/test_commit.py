@@ -16,7 +16,9 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 def git(folder: Path, *words: str) -> str:
     fixed = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "core.fsmonitor="]
-    done = subprocess.run(["git", *fixed, *words], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", *fixed, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -32,7 +34,9 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_commit_of_a_folder_and_of_those_inside_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_of_a_folder_and_of_those_inside_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     head = git(repository, "rev-parse", "HEAD")
     (repository / "inner").mkdir()
     (repository / "untracked").write_text("")
@@ -71,7 +75,9 @@ def test_a_worktree_and_another_hash(repository: Path, tmp_path: Path) -> None:
     assert commit(tmp_path / "long") == git(tmp_path / "long", "rev-parse", "HEAD")
 
 
-@pytest.mark.parametrize("head", ["", "nonsense", "ref: refs/heads/no", "ref: ../../secret", "ref: HEAD"])
+@pytest.mark.parametrize(
+    "head", ["", "nonsense", "ref: refs/heads/no", "ref: ../../secret", "ref: HEAD"]
+)
 def test_what_is_no_repository_has_none(head: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a" * 40)
     (tmp_path / "x/.git").mkdir(parents=True)
@@ -89,10 +95,16 @@ def hostile(repository: Path) -> Path:
         shutil.copy(program, repository / ".git/hooks" / hook)
     with (repository / ".git/config").open("a") as config:
         config.write(f"[core]\nfsmonitor = {program}\npager = {program}\nsshCommand = {program}\n")
-        config.write(f'[filter "x"]\nclean = {program}\nsmudge = {program}\nprocess = {program}\nrequired = true\n')
-        config.write(f'[diff "x"]\ntextconv = {program}\ncommand = {program}\n[diff]\nexternal = {program}\n')
+        config.write(
+            f'[filter "x"]\nclean = {program}\nsmudge = {program}\nprocess = {program}\nrequired = true\n'
+        )
+        config.write(
+            f'[diff "x"]\ntextconv = {program}\ncommand = {program}\n[diff]\nexternal = {program}\n'
+        )
     (repository / ".gitattributes").write_text("* filter=x diff=x\n")
-    (repository / "one.txt").write_text("eno.txt")  # as long as before: git must read it, through the filter
+    (repository / "one.txt").write_text(
+        "eno.txt"
+    )  # as long as before: git must read it, through the filter
     return ran
 
 
@@ -101,5 +113,7 @@ def test_nothing_in_the_folder_is_run(repository: Path) -> None:
     ran = hostile(repository)
     assert commit(repository) == head + "+"
     assert not ran.exists()
-    subprocess.run(["git", "status", "--porcelain"], cwd=repository, capture_output=True, check=False)
+    subprocess.run(
+        ["git", "status", "--porcelain"], cwd=repository, capture_output=True, check=False
+    )
     assert ran.exists(), "the twin: git by itself does run it"

@@ -13,9 +13,13 @@ OTHER = {*cli.LADDER_GROUPS}  # of the second primary configuration: tests/test_
 PATHS = [path.relative_to(ROOT).with_suffix("") for path in ROOT.glob("*/**/*.yaml")]
 PATHS = [path for path in PATHS if path.parts[0] not in OTHER]
 INSIDE = ("mechanism", "claim")  # the group of an option inside an option
-OPTIONS = sorted(f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS if path.parts[:2] != INSIDE)
+OPTIONS = sorted(
+    f"{path.parts[0]}={'/'.join(path.parts[1:])}" for path in PATHS if path.parts[:2] != INSIDE
+)
 NESTED = sorted(f"{'/'.join(INSIDE)}={path.name}" for path in PATHS if path.parts[:2] == INSIDE)
-SWEEPS = sorted(path.stem for path in cli.folder("sweeps").glob("*.yaml") if path.stem != cli.LADDER)
+SWEEPS = sorted(
+    path.stem for path in cli.folder("sweeps").glob("*.yaml") if path.stem != cli.LADDER
+)
 NEEDS = {
     "canary=tabular": ["canary.csv={csv}", "canary.domain_json={json}"],
     "mechanism=callable": ["mechanism.target=own_in_conf:count"],

@@ -18,12 +18,32 @@ from audit.privacy import gdp_epsilon, implied_mu, rho_from_eps_delta
 from audit.report import controls, facts, tables
 
 SHELF = cli.folder("conf") / "mechanism"
-BUGS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((SHELF / "broken").glob("*.yaml"))}
+BUGS = {
+    path.stem: yaml.safe_load(path.read_text("utf-8"))
+    for path in sorted((SHELF / "broken").glob("*.yaml"))
+}
 BROKEN = {name: said for name, said in BUGS.items() if "control" in said}
-CORRECT = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((SHELF / "correct").glob("*.yaml"))}
+CORRECT = {
+    path.stem: yaml.safe_load(path.read_text("utf-8"))
+    for path in sorted((SHELF / "correct").glob("*.yaml"))
+}
 TELLING = [  # bugs that 4,000 trials find at an error probability of 1e-7
-    *("same_seed_twice", "floating_point", "bound_used_twice", "clipped_in_vain", "nan_passes", "scale_from_data"),
-    *("new_key", "share_as_sigma", "reused_measurement", "domain_from_data", "tuned_for_free", "svt_5"),
+    *(
+        "same_seed_twice",
+        "floating_point",
+        "bound_used_twice",
+        "clipped_in_vain",
+        "nan_passes",
+        "scale_from_data",
+    ),
+    *(
+        "new_key",
+        "share_as_sigma",
+        "reused_measurement",
+        "domain_from_data",
+        "tuned_for_free",
+        "svt_5",
+    ),
 ]
 CHEAP = [
     *("svt_1", "gaussian", "laplace", "randomised_response", "mst_fixed", "conservative_budget"),
@@ -58,9 +78,13 @@ def test_bugs_that_take_an_audit_of_their_own_are_tested_beside_their_mechanism(
 
 
 def test_the_sweep_has_every_control():
-    params = yaml.safe_load((cli.folder("sweeps") / "controls.yaml").read_text("utf-8"))["hydra"]["sweeper"]["params"]
+    params = yaml.safe_load((cli.folder("sweeps") / "controls.yaml").read_text("utf-8"))["hydra"][
+        "sweeper"
+    ]["params"]
     swept = re.split(r",\s*", params["mechanism"])
-    assert sorted(swept) == sorted([*(f"broken/{name}" for name in BROKEN), *(f"correct/{name}" for name in CORRECT)])
+    assert sorted(swept) == sorted(
+        [*(f"broken/{name}" for name in BROKEN), *(f"correct/{name}" for name in CORRECT)]
+    )
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -81,13 +105,17 @@ def svt_loss(name, said, value=0.0):
     words = {key: word for key, word in BROKEN[name]["mechanism"].items() if key != "_target_"}
     yes = np.array([said], bool)
     answered = Answered(SparseVector(**words), yes, np.ones_like(yes), np.where(yes, value, 0.0))
-    absent, present = (np.array(BROKEN[name]["canary"][side], float) for side in ("absent", "present"))
+    absent, present = (
+        np.array(BROKEN[name]["canary"][side], float) for side in ("absent", "present")
+    )
     return abs(answered.log_ratio(absent, present)[0])
 
 
 def shuffled_eps():
     """The ε at which the maximum's hockey stick is the claimed δ."""
-    words = {key: word for key, word in BROKEN["shuffled"]["mechanism"].items() if key != "_target_"}
+    words = {
+        key: word for key, word in BROKEN["shuffled"]["mechanism"].items() if key != "_target_"
+    }
     mechanism, c = Shuffled(**words), np.linspace(1, 4, 200_001)
     p, q = (-np.expm1(mechanism.log_below(c, height)) for height in (2.0, 1.0))
     return brentq(lambda eps: np.max(p - math.exp(eps) * q) - mechanism.delta, 1, 20)
@@ -105,7 +133,9 @@ TRUTH = {  # by closed form or quadrature; the infinite ones and selection_not_c
     "share_as_sigma": lambda: math.sqrt(3) / (rho_from_eps_delta(1, 0.01) / 3),
     "unit_sensitivity": lambda: math.sqrt(6) * HONEST,
     "whole_budget_each": lambda: math.sqrt(3) * HONEST,
-    "svt_3": lambda: max(svt_loss("svt_3", [0] * 10 + [1], value) for value in np.linspace(0.1, 0.4, 31)),
+    "svt_3": lambda: max(
+        svt_loss("svt_3", [0] * 10 + [1], value) for value in np.linspace(0.1, 0.4, 31)
+    ),
     "svt_4": lambda: svt_loss("svt_4", [0] * 5 + [1] * 5),
     "svt_6": lambda: svt_loss("svt_6", [0] * 5 + [1] * 5),
 }
@@ -131,15 +161,21 @@ def test_the_batch_noise_is_that_of_a_claim_of_21_hundredths():
 def test_telling_bugs_are_found(played):
     """At 1e-7: each bug leaks, for sure or in an event of 18 % and more, what 800 tests a side cannot miss."""
     options = ",".join(f"broken/{name}" for name in TELLING)
-    results = played("sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7")
+    results = played(
+        "sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7"
+    )
     assert controls.gone_wrong(results) == ([], [])
     for result in results:
-        assert result.verdict.accusing.lower < result.config["control"]["truth"]  # false failure: 1e-7 each
+        assert (
+            result.verdict.accusing.lower < result.config["control"]["truth"]
+        )  # false failure: 1e-7 each
 
 
 def test_correct_ones_are_not_accused(played):
     options = ",".join(f"correct/{name}" for name in CHEAP)
-    results = played("sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7")
+    results = played(
+        "sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7"
+    )
     assert controls.gone_wrong(results) == ([], [])  # false failure: 7e-7
 
 
@@ -150,7 +186,9 @@ def test_correct_ones_are_accused_no_more_often_than_promised(played):
     results = played(*words, seeds=range(20))
     accused = len(controls.gone_wrong(results)[1])
     assert binom.sf(accused - 1, len(results), 0.05) > 1e-6
-    assert binom.sf(18 - 1, 60, 0.05) < 1e-6  # a bound that is wrong in 18 of 60 audits would be caught
+    assert (
+        binom.sf(18 - 1, 60, 0.05) < 1e-6
+    )  # a bound that is wrong in 18 of 60 audits would be caught
 
 
 def test_a_laplace_ratio_with_its_low_bits_would_be_accused(played, monkeypatch):
@@ -187,7 +225,10 @@ def run(tmp_path, monkeypatch, capsys):
 def test_a_sweep_says_how_many_went_wrong(run):
     too_few = ["mechanism=broken/half_noise,correct/gaussian", "trials=100"]  # to find it
     status, out = run("sweep=controls", *too_few)
-    assert status == 1 and "1 (half_noise) of 1 bugs missed, 0 of 1 correct ones falsely accused" in out
+    assert (
+        status == 1
+        and "1 (half_noise) of 1 bugs missed, 0 of 1 correct ones falsely accused" in out
+    )
     assert "control claim truth found verdict expected trials" in out
     status, _ = run(too_few[0].split(",")[0], *too_few[1:])
     assert status == 0  # a single audit is no control of the auditor
@@ -200,11 +241,18 @@ def test_the_table_has_what_was_found_beside_what_is_true(played):
     found = f"{result.verdict.accusing.lower:.3f}"
     assert row == ("bound_used_twice", "1-DP", "∞", found, "violation", "violation", "1000")
     told = dict(facts.facts(result))
-    assert told["expected verdict"] == "violation; ε is ∞ in truth" and "diffprivlib" in told["seen"]
+    assert (
+        told["expected verdict"] == "violation; ε is ∞ in truth" and "diffprivlib" in told["seen"]
+    )
     assert controls.control_words([result]).startswith(
         "Controls: 0 of 1 bugs missed, 0 of 0 correct ones falsely accused"
     )
-    innocent = dataclasses.replace(result, config=result.config | {"control": {"expected": "no violation"}})
+    innocent = dataclasses.replace(
+        result, config=result.config | {"control": {"expected": "no violation"}}
+    )
     assert controls.gone_wrong([innocent]) == ([], ["bound_used_twice"])
     ordinary = dataclasses.replace(result, config={})
-    assert tables.sweep_rows([result, ordinary])[0] == tables.SWEEP and controls.control_words([ordinary]) == ""
+    assert (
+        tables.sweep_rows([result, ordinary])[0] == tables.SWEEP
+        and controls.control_words([ordinary]) == ""
+    )

@@ -39,7 +39,9 @@ def exact_log_delta(rho, eps):
     """ln of min over orders a > 1 of e^((a−1)(aρ−ε))/(a−1)·(1−1/a)^a, as published; the order by bisection."""
     rho, eps = mp.mpf(rho), mp.mpf(eps)
     low, high = mp.mpf(-1500), mp.mpf(1500)  # of ln(a − 1)
-    while high - low > mp.mpf(10) ** -25:  # the minimum is flat: half as many digits of the order will do
+    while (
+        high - low > mp.mpf(10) ** -25
+    ):  # the minimum is flat: half as many digits of the order will do
         u = (low + high) / 2
         rises = (2 * mp.exp(u) + 1) * rho - eps - mp.log(1 + mp.exp(-u)) > 0
         low, high = (low, u) if rises else (u, high)
@@ -75,9 +77,15 @@ def test_rho_from_eps_delta_and_back(eps, delta):
     if rho == 0:  # about e/2·δ² at ε = 0, below every number
         assert eps == 0 and delta < 1e-150
         return
-    assert exact_log_delta(rho * (1 - NEAR), eps) < mp.log(delta) < exact_log_delta(rho * (1 + NEAR), eps)
+    assert (
+        exact_log_delta(rho * (1 - NEAR), eps)
+        < mp.log(delta)
+        < exact_log_delta(rho * (1 + NEAR), eps)
+    )
     # ε is a difference of an order's share of ρ and a logarithm: known to their last digits.
-    assert eps_from_rho(rho, delta) == pytest.approx(eps, rel=1e-9, abs=1e-13 * max(rho, -math.log(delta)))
+    assert eps_from_rho(rho, delta) == pytest.approx(
+        eps, rel=1e-9, abs=1e-13 * max(rho, -math.log(delta))
+    )
 
 
 def test_what_was_wrong():

@@ -31,7 +31,12 @@ class Counting:
 
 @pytest.mark.parametrize(
     "protocol",
-    [Holdout(trials=1000), Crossfit(trials=1000), Crossfit(trials=1000, order="kfold"), Sequential(budget=2000)],
+    [
+        Holdout(trials=1000),
+        Crossfit(trials=1000),
+        Crossfit(trials=1000, order="kfold"),
+        Sequential(budget=2000),
+    ],
 )
 def test_protocols_know_on_how_many_trials_attacks_are_fitted(protocol):
     attacker = Counting([])
@@ -44,7 +49,9 @@ def test_more_of_anything_takes_longer_and_more_cores_less():
     for more in ({"count": 10**6}, {"fitted": 10**6}, {"tested": 10**6}, {"ray": True}):
         assert cost.cost(dataclasses.replace(WORK, **more)).seconds > once.seconds
     shared = dataclasses.replace(WORK, count=10**7, ray=True)
-    assert cost.cost(dataclasses.replace(shared, workers=8)).seconds < 0.25 * cost.cost(shared).seconds
+    assert (
+        cost.cost(dataclasses.replace(shared, workers=8)).seconds < 0.25 * cost.cost(shared).seconds
+    )
     assert cost.cost(dataclasses.replace(WORK, count=10**6)).memory > once.memory
 
 

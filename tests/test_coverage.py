@@ -50,7 +50,9 @@ PIECES = [piece for notion in NOTIONS for piece in notion.pieces()]
 def binomials(rng, notion, parameter, fpr, n, audits, m=None):
     m = n if m is None else m
     fnr = float(notion.beta(fpr, parameter))
-    return Drawn(rng.binomial(n, fpr, audits), rng.binomial(m, fnr, audits), np.full(audits, parameter), n, m)
+    return Drawn(
+        rng.binomial(n, fpr, audits), rng.binomial(m, fnr, audits), np.full(audits, parameter), n, m
+    )
 
 
 # --- shortcuts: the estimator's own decision, found faster ----------------------------------------------------------
@@ -59,11 +61,17 @@ def binomials(rng, notion, parameter, fpr, n, audits, m=None):
 @pytest.mark.parametrize("piece", PIECES, ids=str)
 def test_a_region_holds_the_counts_whose_joint_bound_exceeds(piece):
     rng = np.random.default_rng(0)
-    for absent, present, parameter in ((40, 40, 0.5), (300, 50, 0.2), (30, 200, 1.5), (25, 25, 0.0)):
+    for absent, present, parameter in (
+        (40, 40, 0.5),
+        (300, 50, 0.2),
+        (30, 200, 1.5),
+        (25, 25, 0.0),
+    ):
         fp, fn = rng.integers(0, absent + 1, 20), rng.integers(0, present + 1, 20)
         fast = Region(piece, parameter, absent, present).exceeds(fp, fn)
         slow = [
-            JointBayes(0.1).lower(Counts(int(a), absent - int(a), int(b), present - int(b)), piece) > parameter
+            JointBayes(0.1).lower(Counts(int(a), absent - int(a), int(b), present - int(b)), piece)
+            > parameter
             for a, b in zip(fp, fn, strict=True)
         ]
         assert fast.tolist() == slow
@@ -79,15 +87,21 @@ def test_the_critical_count_is_found_from_any_guess():
     assert Region(GDP(), 0.0, 60, 60).critical(0, 0) >= 50
 
 
-@pytest.mark.parametrize("notion", [notion for notion in NOTIONS if len(notion.pieces()) > 1], ids=str)
+@pytest.mark.parametrize(
+    "notion", [notion for notion in NOTIONS if len(notion.pieces()) > 1], ids=str
+)
 def test_the_piece_is_the_one_that_the_estimator_chooses(notion):
     rng, n = np.random.default_rng(1), 125
     fp = rng.integers(0, n + 1, 40)
-    fn = np.where(np.arange(40) % 2, np.clip(fp + rng.integers(-2, 3, 40), 0, n), rng.integers(0, n + 1, 40))
+    fn = np.where(
+        np.arange(40) % 2, np.clip(fp + rng.integers(-2, 3, 40), 0, n), rng.integers(0, n + 1, 40)
+    )
     bound = JointBayes(0.1).lower
     for a, b, first in zip(fp, fn, first_piece(fp, fn, n, notion), strict=True):
         counts = Counts(int(a), n - int(a), int(b), n - int(b))
-        assert first == (max(notion.pieces(), key=lambda piece: bound(counts, piece)) == notion.pieces()[0])
+        assert first == (
+            max(notion.pieces(), key=lambda piece: bound(counts, piece)) == notion.pieces()[0]
+        )
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=str)
@@ -122,11 +136,18 @@ def test_the_mean_joint_bound_from_few_solved_is_that_of_all():
     ],
     ids=str,
 )
-def test_a_bound_that_is_only_tested_at_the_truth_exceeds_when_the_whole_one_does(estimate, notion, law):
+def test_a_bound_that_is_only_tested_at_the_truth_exceeds_when_the_whole_one_does(
+    estimate, notion, law
+):
     task, rng = Scored(law, 150, 100), np.random.default_rng(5)
     point = isinstance(estimate, Betting)
-    truth = float(notion.parameter(*law.rates(task.threshold))) if point else curve_truth(law, notion)
-    fast, whole = Tally(estimate, notion, truth, solved=0), Tally(estimate, notion, truth, solved=10**9)
+    truth = (
+        float(notion.parameter(*law.rates(task.threshold))) if point else curve_truth(law, notion)
+    )
+    fast, whole = (
+        Tally(estimate, notion, truth, solved=0),
+        Tally(estimate, notion, truth, solved=10**9),
+    )
     for _ in range(60):
         evidence = task._draw(rng)
         fast.add(evidence)
@@ -139,7 +160,9 @@ def test_a_bound_that_is_only_tested_at_the_truth_exceeds_when_the_whole_one_doe
 
 
 @pytest.mark.parametrize(
-    "law", [Shift(0.7), Shift(1, "laplace"), Shift(1, "cauchy"), Shift(1, step=0.5), Response(1.0)], ids=str
+    "law",
+    [Shift(0.7), Shift(1, "laplace"), Shift(1, "cauchy"), Shift(1, step=0.5), Response(1.0)],
+    ids=str,
 )
 def test_laws_have_the_rates_that_they_say(law):
     rng, n = np.random.default_rng(6), 50_000
@@ -171,14 +194,18 @@ def test_simulated_rates_are_the_exact_ones(fpr):
     region = Region(GDP(), parameter, n, n)
     critical = np.array([region.critical(int(fp), 50) for fp in every])
     joint = np.sum(binom.pmf(every, n, fpr) * binom.cdf(critical, n, fnr))
-    table = Drawn(every.repeat(n + 1), np.tile(every, n + 1), np.full((n + 1) ** 2, parameter), n, n)
+    table = Drawn(
+        every.repeat(n + 1), np.tile(every, n + 1), np.full((n + 1) ** 2, parameter), n, n
+    )
     over = (clopper_pearson(table, GDP(), 0.1) > parameter).reshape(n + 1, n + 1)
     exact = float(binom.pmf(every, n, fpr) @ over @ binom.pmf(every, n, fnr))
     rows = Points(GDP(), parameter, n, n, (fpr,)).play(np.random.default_rng(7), Size(audits, 0, 5))
     measured = {(row.estimator, row.nominal): row for row in rows}
     # 8 binomials in all, two-sided: 6e-8 beyond each end, so 1e-6 for a false failure
     for key, rate in ((("joint_bayes", 0.1), joint), (("clopper_pearson", 0.1), exact)):
-        assert binom.ppf(6e-8, audits, rate) <= measured[key].exceeded <= binom.isf(6e-8, audits, rate)
+        assert (
+            binom.ppf(6e-8, audits, rate) <= measured[key].exceeded <= binom.isf(6e-8, audits, rate)
+        )
     assert exact <= 0.1
     assert abs(joint - 0.1) < 0.04
 
@@ -187,7 +214,9 @@ def test_simulated_rates_are_the_exact_ones(fpr):
 @pytest.mark.parametrize("notion", NOTIONS, ids=str)
 def test_clopper_pearson_never_exceeds_more_often_than_nominal_in_exact_sums(notion, parameter):
     n, every = 60, np.arange(61)
-    table = Drawn(every.repeat(n + 1), np.tile(every, n + 1), np.full((n + 1) ** 2, parameter), n, n)
+    table = Drawn(
+        every.repeat(n + 1), np.tile(every, n + 1), np.full((n + 1) ** 2, parameter), n, n
+    )
     for nominal in (0.1, 0.01):
         over = (clopper_pearson(table, notion, nominal) > parameter + 1e-9).reshape(n + 1, n + 1)
         for fpr in (*FPRS, 0.01, 0.9):
@@ -210,7 +239,13 @@ def test_no_bound_exceeds_in_the_smaller_bench():
     rows = Bench(tuple(smaller()), SMALL, 0).run(Serial())
     assert len(rows) > 100
     assert [row for row in rows if row.verdict == "exceeds"] == []
-    assert {row.estimator for row in rows} >= {"clopper_pearson", "joint_bayes", "curve", "curve_betting", "dkw"}
+    assert {row.estimator for row in rows} >= {
+        "clopper_pearson",
+        "joint_bayes",
+        "curve",
+        "curve_betting",
+        "dkw",
+    }
     assert all(math.isfinite(row.mean) and row.mean >= 0 for row in rows)
     assert all(row.mean == 0 for row in rows if not min(row.absent, row.present))
 
@@ -219,7 +254,20 @@ def verdict(over, nominal=0.1, kind="finite-sample", errors=100.0):
     """What the bench says of a bound that exceeded in these audits, among 1,000 cells."""
     exceeded = int(np.sum(over))
     row = Row(
-        "twin", "gdp", kind, nominal, "curve", 1.0, 1000, 1000, "all", "holdout", errors, len(over), exceeded, 0.5
+        "twin",
+        "gdp",
+        kind,
+        nominal,
+        "curve",
+        1.0,
+        1000,
+        1000,
+        "all",
+        "holdout",
+        errors,
+        len(over),
+        exceeded,
+        0.5,
     )
     return judge([row] * 1000)[0].verdict
 
@@ -237,7 +285,9 @@ def test_swapped_rates_are_caught():
 def test_exchanged_classes_are_caught():
     """Each class's errors read against the trials of the other one."""
     drawn = binomials(np.random.default_rng(9), GDP(), 0.4548, 0.3, 400, 2000, 1200)
-    swapped = dataclasses.replace(drawn, fp=np.minimum(drawn.fp, 400), fn=drawn.fn, absent=1200, present=1200)
+    swapped = dataclasses.replace(
+        drawn, fp=np.minimum(drawn.fp, 400), fn=drawn.fn, absent=1200, present=1200
+    )
     assert verdict(clopper_pearson(swapped, GDP(), 0.1) > drawn.truth) == "exceeds"
     assert verdict(clopper_pearson(drawn, GDP(), 0.1) > drawn.truth) == "ok"
 
@@ -253,7 +303,9 @@ def test_joint_bayes_on_a_whole_kinked_curve_is_caught(epsilon):
     audits = 20_000 if epsilon == 0.5 else 4_000
     drawn = binomials(rng, PureDP(), epsilon, kink, 1000, audits)
     whole = joint_exceeds(drawn, PureDP())
-    first = first_piece(rng.binomial(500, kink, audits), rng.binomial(500, kink, audits), 500, PureDP())
+    first = first_piece(
+        rng.binomial(500, kink, audits), rng.binomial(500, kink, audits), 500, PureDP()
+    )
     expected = {0.5: 0.15, math.log(3): 0.22, 2.0: 0.28, 3.0: 0.32}[epsilon]
     assert np.mean(whole) == pytest.approx(expected, abs=0.035)
     assert verdict(whole, kind="Bayesian") == "exceeds"
@@ -277,7 +329,9 @@ class MeanDifference:
 
     def __call__(self, trials):
         way = trials.rows[trials.bits].mean(axis=0) - trials.rows[~trials.bits].mean(axis=0)
-        return lambda unseen: unseen.rows @ (way / np.linalg.norm(way))  # as spread out however many it was fitted to
+        return lambda unseen: (
+            unseen.rows @ (way / np.linalg.norm(way))
+        )  # as spread out however many it was fitted to
 
 
 @pytest.mark.slow
@@ -286,8 +340,12 @@ def test_the_naive_variance_of_k_folds_is_caught():
     critical = 1.2815515655446004  # z of 90 %
 
     def rejects(protocol, inflation, seed):
-        evidence = protocol(Stream(0.0, seed), MeanDifference(), criteria.Advantage(), Claim(GDP(), 1.0))
-        samples = [(np.sort(absent), np.sort(present)) for absent, present in calibrated(evidence, GDP())]
+        evidence = protocol(
+            Stream(0.0, seed), MeanDifference(), criteria.Advantage(), Claim(GDP(), 1.0)
+        )
+        samples = [
+            (np.sort(absent), np.sort(present)) for absent, present in calibrated(evidence, GDP())
+        ]
         return curve.studentised(samples, inflation, np.zeros(1))[0] > critical
 
     kfold, progressive = Crossfit(trials=600, order="kfold", inner=2), Crossfit(trials=600, inner=2)
@@ -342,7 +400,12 @@ def test_rows_depend_neither_on_the_order_nor_on_the_backend():
 def test_a_whole_pipeline_and_a_stopped_one():
     size = Size(counts=1, scores=3, solved=1)
     found = {task.name: task.play(np.random.default_rng(0), size) for task in bench.pipelines()}
-    assert {row.estimator for row in found["holdout"]} >= {"clopper_pearson", "joint_bayes", "curve", "dkw"}
+    assert {row.estimator for row in found["holdout"]} >= {
+        "clopper_pearson",
+        "joint_bayes",
+        "curve",
+        "dkw",
+    }
     assert [row.estimator for row in found["crossfit kfold"]] == ["curve"]
     assert [row.estimator for row in found["sequential"]] == ["betting"] * 2
 
@@ -359,7 +422,20 @@ def test_rows_that_know_nothing_know_nothing():
 
 def row(**changes):
     usual = Row(
-        "joint_bayes", "gdp", "Bayesian", 0.1, "curve", 1.0, 1000, 1000, "fpr=0.3", "holdout", 300.0, 20_000, 1_940, 0.9
+        "joint_bayes",
+        "gdp",
+        "Bayesian",
+        0.1,
+        "curve",
+        1.0,
+        1000,
+        1000,
+        "fpr=0.3",
+        "holdout",
+        300.0,
+        20_000,
+        1_940,
+        0.9,
     )
     return dataclasses.replace(usual, **changes)
 
@@ -377,7 +453,13 @@ COUNTS = Counts(300, 700, 250, 750)
 
 
 def test_a_table_is_written_and_read(tmp_path):
-    rows = judge([row(), row(parameter=math.nan, efficiency=0.97), row(law="randomised response ε=1.1", errors=3.0)])
+    rows = judge(
+        [
+            row(),
+            row(parameter=math.nan, efficiency=0.97),
+            row(law="randomised response ε=1.1", errors=3.0),
+        ]
+    )
     write(rows, tmp_path / "table.csv")
     assert [repr(each) for each in read(tmp_path / "table.csv")] == [repr(each) for each in rows]
     assert read(tmp_path / "missing.csv") == ()
@@ -394,23 +476,34 @@ def test_the_worst_of_the_nearest_comparable_cells_is_said(table):
         row(exceeded=9_000, errors=3.0),  # rare
     )
     said = look_up(BOUND, COUNTS)
-    assert said.startswith("measured: exceeds the truth in 9.7 % of audits at a nominal 10 % (worst of 2 comparable")
+    assert said.startswith(
+        "measured: exceeds the truth in 9.7 % of audits at a nominal 10 % (worst of 2 comparable"
+    )
     assert "1000 trials a side" in said
 
 
 def test_rare_errors_are_flagged(table):
     table(row(), row(exceeded=3_000, errors=3.0))
     said = look_up(BOUND, Counts(3, 997, 250, 750))
-    assert said.startswith("measured to over-claim where fewer than 30 errors of a kind are expected: in 15.0 %")
+    assert said.startswith(
+        "measured to over-claim where fewer than 30 errors of a kind are expected: in 15.0 %"
+    )
     table(row(), row(exceeded=1_000, errors=3.0))
-    assert look_up(BOUND, Counts(3, 997, 250, 750)).startswith("measured: exceeds the truth in 5.0 %")
+    assert look_up(BOUND, Counts(3, 997, 250, 750)).startswith(
+        "measured: exceeds the truth in 5.0 %"
+    )
 
 
 def test_rare_errors_of_a_whole_curve_are_those_in_its_middle(table):
-    table(row(estimator="curve", kind="asymptotic"), row(estimator="curve", kind="asymptotic", errors=3.0))
+    table(
+        row(estimator="curve", kind="asymptotic"),
+        row(estimator="curve", kind="asymptotic", errors=3.0),
+    )
     steep = Bound("curve", GDP(), 5.0, 0.1, "asymptotic")
     assert "worst of 1" in look_up(steep, COUNTS)
-    assert shipped.expects_few(steep, COUNTS) and not shipped.expects_few(dataclasses.replace(steep, lower=0.5), COUNTS)
+    assert shipped.expects_few(steep, COUNTS) and not shipped.expects_few(
+        dataclasses.replace(steep, lower=0.5), COUNTS
+    )
 
 
 def test_nothing_is_said_where_nothing_comparable_was_measured(table):
@@ -433,11 +526,15 @@ def test_the_shipped_table_says_something_of_every_bound_and_is_read_quickly():
     evidence = Scored(Shift(0.4548), 2000, 2000)._draw(np.random.default_rng(0))
     for estimate in (*bounds, ClopperPearson(0.01)):
         said = look_up(estimate(evidence, GDP()), evidence.counts)
-        assert re.match(r"measured: exceeds the truth in \d+\.\d % of audits at a nominal (10|1) %", said)
+        assert re.match(
+            r"measured: exceeds the truth in \d+\.\d % of audits at a nominal (10|1) %", said
+        )
 
 
 def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the_same():
-    rows = read(shipped.TABLE)  # that of audit coverage; the one of bounds from one run is held to in test_one_run.py
+    rows = read(
+        shipped.TABLE
+    )  # that of audit coverage; the one of bounds from one run is held to in test_one_run.py
     assert [each.verdict for each in judge(rows)] == [each.verdict for each in rows]
     counted = {"clopper_pearson", "joint_bayes"}
     for each in rows:
@@ -453,7 +550,14 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
 
 @pytest.mark.parametrize(
     "words",
-    [["--workers", "0"], ["--quik"], ["--seed", "x"], ["--seed", "-1"], ["--out", "/nowhere/at/all.csv"], ["word"]],
+    [
+        ["--workers", "0"],
+        ["--quik"],
+        ["--seed", "x"],
+        ["--seed", "-1"],
+        ["--out", "/nowhere/at/all.csv"],
+        ["word"],
+    ],
 )
 def test_wrong_words_are_one_line(words):
     with pytest.raises(AuditError, match=r"^coverage: [^\n]+$"):
@@ -462,7 +566,9 @@ def test_wrong_words_are_one_line(words):
 
 def test_the_command_writes_the_table_and_says_the_worst(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(bench, "tasks", lambda *_: [Points(GDP(), 0.5, 60, 60, (0.3,)), Scored(Shift(0.5), 60, 60)])
+    monkeypatch.setattr(
+        bench, "tasks", lambda *_: [Points(GDP(), 0.5, 60, 60, (0.3,)), Scored(Shift(0.5), 60, 60)]
+    )
     monkeypatch.setattr(bench, "QUICK", Size(counts=200, scores=4, solved=2))
     out = tmp_path / "table.csv"
     assert bench.main(["--quick", "--workers", "1", "--out", str(out), "--seed", "1"]) == 0

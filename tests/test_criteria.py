@@ -32,7 +32,11 @@ def quantiles(mu, n=1000):
     return scores(z, z + mu)
 
 
-values = st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 3.0, np.inf]) | st.floats(-5, 5), min_size=1, max_size=40)
+values = st.lists(
+    st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 3.0, np.inf]) | st.floats(-5, 5),
+    min_size=1,
+    max_size=40,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,7 +45,9 @@ def test_sweep_equals_counting_at_every_threshold(absent, present, candidates):
     selection = scores(absent, present)
     thresholds, fpr, fnr = sweep(selection, candidates)
     tables = [selection.count(threshold) for threshold in thresholds]
-    assert np.allclose(fpr, [table.fpr for table in tables]) and np.allclose(fnr, [table.fnr for table in tables])
+    assert np.allclose(fpr, [table.fpr for table in tables]) and np.allclose(
+        fnr, [table.fnr for table in tables]
+    )
     assert len(thresholds) <= candidates and np.all(thresholds[:-1] < thresholds[1:])
     assert set(thresholds) <= set(selection.values)
 
@@ -55,7 +61,9 @@ def test_advantage_is_the_best_candidate():
     selection = gaussian(1.0)
     tables = [selection.count(threshold) for threshold in sweep(selection, 200)[0]]
     chosen = selection.count(Advantage()(selection))
-    assert 1 - chosen.fpr - chosen.fnr == pytest.approx(max(1 - table.fpr - table.fnr for table in tables))
+    assert 1 - chosen.fpr - chosen.fnr == pytest.approx(
+        max(1 - table.fpr - table.fnr for table in tables)
+    )
 
 
 def test_mu_hat_runs_into_a_corner_and_mu_lower_does_not():
@@ -64,13 +72,17 @@ def test_mu_hat_runs_into_a_corner_and_mu_lower_does_not():
     corner, sensible = (selection.count(criterion(selection)) for criterion in (MuHat(), MuLower()))
     assert corner.fpr == 0 or corner.fnr == 0
     assert min(sensible.fp, sensible.fn) > 20
-    proved, refuted = (prove.lower(test.count(criterion(selection)), GDP()) for criterion in (MuLower(), MuHat()))
+    proved, refuted = (
+        prove.lower(test.count(criterion(selection)), GDP()) for criterion in (MuLower(), MuHat())
+    )
     assert proved > 0.2 > refuted
 
 
 def test_mu_lower_is_the_best_candidate():
     selection, prove = gaussian(0.5), ClopperPearson(significance=0.1)
-    best = max(prove.lower(selection.count(threshold), GDP()) for threshold in sweep(selection, 200)[0])
+    best = max(
+        prove.lower(selection.count(threshold), GDP()) for threshold in sweep(selection, 200)[0]
+    )
     assert prove.lower(selection.count(MuLower()(selection)), GDP()) == pytest.approx(best)
 
 
@@ -86,12 +98,15 @@ def test_claim_lower_finds_the_rare_event_that_breaks_a_pure_claim():
     present[:100] = 9.0
     selection, prove = scores(absent, present), ClopperPearson(significance=0.01)
     rare, common = (
-        prove.lower(selection.count(criterion(selection, CLAIM)), PureDP()) for criterion in (ClaimLower(), Advantage())
+        prove.lower(selection.count(criterion(selection, CLAIM)), PureDP())
+        for criterion in (ClaimLower(), Advantage())
     )
     assert rare > 2 > 1 > common
 
 
-@pytest.mark.parametrize("notion", [PureDP(), ApproximateDP(0.01), GDP(), ZCDP(), ExPostRDP(order=4.0, top=10.0)])
+@pytest.mark.parametrize(
+    "notion", [PureDP(), ApproximateDP(0.01), GDP(), ZCDP(), ExPostRDP(order=4.0, top=10.0)]
+)
 def test_the_criterion_follows_the_claim(notion):
     kinked = isinstance(notion, PureDP | ApproximateDP)
     for ours, named in ((ByNotion(), {}), (ByNotion(quantiles=50), {"quantiles": 50})):
@@ -104,9 +119,16 @@ def test_the_criterion_follows_the_claim(notion):
 
 def test_claim_lower_finds_a_laplace_mechanism_that_advantage_misses():
     """At 1.25 times a claim of ε = 1, with 1,250 selection and 2,500 test trials a side: power 0.08 and 0.98."""
-    rng, prove, found = np.random.default_rng(0), ClopperPearson(significance=0.01), {Advantage: 0, ByNotion: 0}
+    rng, prove, found = (
+        np.random.default_rng(0),
+        ClopperPearson(significance=0.01),
+        {Advantage: 0, ByNotion: 0},
+    )
     for _ in range(60):
-        draws = [1.25 * (abs(x) - abs(x - 1)) for x in rng.laplace(size=(4, 2500)) / 1.25 + [[0], [1], [0], [1]]]
+        draws = [
+            1.25 * (abs(x) - abs(x - 1))
+            for x in rng.laplace(size=(4, 2500)) / 1.25 + [[0], [1], [0], [1]]
+        ]
         selection, test = scores(draws[0][:1250], draws[1][:1250]), scores(draws[2], draws[3])
         for make in found:
             found[make] += prove.lower(test.count(make()(selection, CLAIM)), PureDP()) > 1.0

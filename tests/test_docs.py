@@ -29,7 +29,9 @@ pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
 def blocks(page, *languages):
-    return [text for language, text in FENCE.findall(page.read_text("utf-8")) if language in languages]
+    return [
+        text for language, text in FENCE.findall(page.read_text("utf-8")) if language in languages
+    ]
 
 
 def commands(text):
@@ -65,12 +67,18 @@ def test_python_blocks_are_doctests_that_pass_or_code_that_compiles(page):
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
-OTHERS = [page for page in PAGES if not (ROOT / "tests" / RUN_ELSEWHERE.get(page.stem, "none")).exists()]
-COMMANDS = [(page, words) for page in OTHERS for text in blocks(page, "sh") for words in commands(text)]
+OTHERS = [
+    page for page in PAGES if not (ROOT / "tests" / RUN_ELSEWHERE.get(page.stem, "none")).exists()
+]
+COMMANDS = [
+    (page, words) for page in OTHERS for text in blocks(page, "sh") for words in commands(text)
+]
 INLINE = [
     (page, shlex.split(text))
     for page in OTHERS
-    for text in re.findall(r"`((?:python -m )?audit [^`]*)`", FENCE.sub("", page.read_text("utf-8")))
+    for text in re.findall(
+        r"`((?:python -m )?audit [^`]*)`", FENCE.sub("", page.read_text("utf-8"))
+    )
     if "…" not in text
 ]
 
@@ -119,7 +127,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("page", "words"), COMMANDS + INLINE, ids=lambda part: getattr(part, "stem", None))
+@pytest.mark.parametrize(
+    ("page", "words"), COMMANDS + INLINE, ids=lambda part: getattr(part, "stem", None)
+)
 def test_a_command_could_be_run(page, words, folder):
     played = audits(words)
     if played is None:
@@ -129,14 +139,18 @@ def test_a_command_could_be_run(page, words, folder):
         return
     try:
         check(played)
-    except Exception as error:  # a page may show what a mistake costs: its next block must then say so
+    except (
+        Exception
+    ) as error:  # a page may show what a mistake costs: its next block must then say so
         assert f"audit: {cli.explain(error)}".startswith(shown_after(page, words).strip())
 
 
 def shown_after(page, words):
     """The text block that follows a command."""
     found = re.search(
-        re.escape(shlex.join(words)) + r"\n```\n\n```text\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL
+        re.escape(shlex.join(words)) + r"\n```\n\n```text\n(.*?)```",
+        page.read_text("utf-8"),
+        flags=re.DOTALL,
     )
     return found[1] if found else "no output is shown"
 
@@ -170,7 +184,9 @@ def run(command, folder):
     """Exit status and everything printed, on a terminal of the usual width."""
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
     words = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout + done.stderr
 
 
@@ -183,7 +199,9 @@ def test_the_tutorial_runs_in_an_empty_folder_and_prints_what_it_says(tmp_path):
     for command, shown in found:
         status, printed = run(command, tmp_path)
         assert status == (2 if shown.startswith("audit:") else 0), printed
-        assert not first_missing(shown, printed), f"{command}: {first_missing(shown, printed)}\n{printed}"
+        assert not first_missing(shown, printed), (
+            f"{command}: {first_missing(shown, printed)}\n{printed}"
+        )
 
 
 def same_picture(one, other):
@@ -194,7 +212,9 @@ def same_picture(one, other):
 
 @pytest.mark.slow
 def test_the_readme_prints_and_draws_what_it_shows(tmp_path):
-    found = re.search(r"`(audit [^`]*)`[^`]*```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    found = re.search(
+        r"`(audit [^`]*)`[^`]*```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
     status, printed = run(found[1], tmp_path)
     assert status == 0
     assert not first_missing(found[2], printed), f"{first_missing(found[2], printed)}\n{printed}"
@@ -223,8 +243,13 @@ def test_relative_links_resolve(page):
 
 def anchors(page):
     """Ids of a page's headings; given ones, and the slugs of the others."""
-    headings = re.findall(r"^#+ (.*?)(?:\s*\{:? ?#([\w-]+) ?\})?$", page.read_text("utf-8"), re.MULTILINE)
-    return {given or re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-") for title, given in headings}
+    headings = re.findall(
+        r"^#+ (.*?)(?:\s*\{:? ?#([\w-]+) ?\})?$", page.read_text("utf-8"), re.MULTILINE
+    )
+    return {
+        given or re.sub(r"[^\w\s-]", "", title).strip().lower().replace(" ", "-")
+        for title, given in headings
+    }
 
 
 def test_every_page_of_the_navigation_exists_and_no_page_is_left_out():
@@ -233,10 +258,23 @@ def test_every_page_of_the_navigation_exists_and_no_page_is_left_out():
 
 
 def test_contributing_shows_every_floor_of_the_house():
-    layers = re.search(r"^layers = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    layers = re.search(
+        r"^layers = \[(.*?)^\]",
+        (ROOT / "pyproject.toml").read_text("utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     floors = [name for name in re.findall(r"\w+", layers[1]) if name != "__main__"]
-    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("| floor, top to bottom")[1].split("\n\n")[0]
-    shown = [name for line in table.splitlines() for name in re.findall(r"`(\w+)/?`", line.split("|")[1:2][0])]
+    table = (
+        (ROOT / "CONTRIBUTING.md")
+        .read_text("utf-8")
+        .split("| floor, top to bottom")[1]
+        .split("\n\n")[0]
+    )
+    shown = [
+        name
+        for line in table.splitlines()
+        for name in re.findall(r"`(\w+)/?`", line.split("|")[1:2][0])
+    ]
     assert set(shown) == set(floors), (
         f"CONTRIBUTING.md lacks {set(floors) - set(shown)}, {set(shown) - set(floors)} are gone"
     )
@@ -262,8 +300,12 @@ def site(tmp_path_factory):
 def test_the_site_is_built_without_a_warning_and_asks_the_network_for_nothing(site):
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
-        assert not re.findall(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//', text), page
-        assert not re.findall(r"\\[(\[]", re.sub(r"<(code|script)\b.*?</\1>", "", text, flags=re.DOTALL)), page
+        assert not re.findall(
+            r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//', text
+        ), page
+        assert not re.findall(
+            r"\\[(\[]", re.sub(r"<(code|script)\b.*?</\1>", "", text, flags=re.DOTALL)
+        ), page
 
 
 @pytest.mark.slow
@@ -275,7 +317,10 @@ def test_what_is_computed_is_there(site):
     assert f"{len(read()):,} cells" in coverage
     assert all(f"<code>{row.estimator}</code>" in coverage for row in read())
     options = (site / "options" / "index.html").read_text("utf-8")
-    assert all(f'id="{path.parent.name}-{path.stem}"' in options for path in (ROOT / "conf").glob("*/*.yaml"))
+    assert all(
+        f'id="{path.parent.name}-{path.stem}"' in options
+        for path in (ROOT / "conf").glob("*/*.yaml")
+    )
     names = (site / "python" / "index.html").read_text("utf-8")
     assert all(re.search(rf'id="audit\.\w+\.{name}"', names) for name in __all__)
     assert (site / "method" / "index.html").read_text("utf-8").count("<math") > 40
@@ -292,7 +337,9 @@ def helpers(monkeypatch):
 
 def test_no_comment_is_left_unfilled(helpers):
     hooks, _ = helpers
-    asked = {name for page in DOCS.glob("*.md") for name in COMMENTS.findall(page.read_text("utf-8"))}
+    asked = {
+        name for page in DOCS.glob("*.md") for name in COMMENTS.findall(page.read_text("utf-8"))
+    }
     assert asked == set(hooks.PARTS)
 
 
@@ -303,6 +350,8 @@ def test_the_builds_own_examples(helpers):
 
 
 def test_every_example_is_on_a_page_and_every_included_file_exists():
-    included = {path for page in DOCS.glob("*.md") for path in INCLUDED.findall(page.read_text("utf-8"))}
+    included = {
+        path for page in DOCS.glob("*.md") for path in INCLUDED.findall(page.read_text("utf-8"))
+    }
     assert all((ROOT / path).is_file() for path in included)
     assert {f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py")} <= included

@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
-COMMANDS = [line.split("#")[0].strip() for line in re.findall(r"^python -m audit .*", README, flags=re.MULTILINE)]
+COMMANDS = [
+    line.split("#")[0].strip()
+    for line in re.findall(r"^python -m audit .*", README, flags=re.MULTILINE)
+]
 SMALL = ["trials=400", "backend=serial"]
 
 pytestmark = pytest.mark.slow
@@ -19,7 +22,12 @@ pytestmark = pytest.mark.slow
 
 def run(words, folder, **environment):
     done = subprocess.run(
-        [sys.executable, *words], cwd=folder, capture_output=True, text=True, env=os.environ | environment, check=False
+        [sys.executable, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -63,10 +71,26 @@ def test_the_readme_names_every_option():
 
 
 def test_a_wheel_runs_in_an_empty_folder(tmp_path):
-    run(["-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(ROOT)], tmp_path)
+    run(
+        ["-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(ROOT)],
+        tmp_path,
+    )
     (wheel,) = (tmp_path / "dist").glob("dp_audit-*.whl")
     site = tmp_path / "site"
-    run(["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(site), str(wheel)], tmp_path)
+    run(
+        [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--target",
+            str(site),
+            str(wheel),
+        ],
+        tmp_path,
+    )
     assert (site / "audit" / "py.typed").exists()
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -74,5 +98,9 @@ def test_a_wheel_runs_in_an_empty_folder(tmp_path):
     assert where.startswith(str(site))
     out = run(["-m", "audit", "mechanism=gaussian", *SMALL], empty, PYTHONPATH=str(site))
     assert "mu_emp" in out
-    out = run(["-m", "audit", "sweep=thresholds", "mechanism=gaussian", *SMALL], empty, PYTHONPATH=str(site))
+    out = run(
+        ["-m", "audit", "sweep=thresholds", "mechanism=gaussian", *SMALL],
+        empty,
+        PYTHONPATH=str(site),
+    )
     assert "compareRunsMode=CHART" in out

@@ -58,7 +58,9 @@ def test_any_output_becomes_the_same_finite_columns():
 
 def test_two_words_that_share_a_counter_still_look_different():
     one, other = {"1.0": 0.5}, {"2.0": 0.5}
-    assert bucket("key '1.0'", 16) == bucket("key '2.0'", 16), "one hash into 16 counters hid the key"
+    assert bucket("key '1.0'", 16) == bucket("key '2.0'", 16), (
+        "one hash into 16 counters hid the key"
+    )
     alike = events(one, other, buckets=16, hashes=1)[1]
     assert np.array_equal(alike[0], alike[1])
     apart = events(one, other)[1]
@@ -85,7 +87,9 @@ def test_events_that_differ_are_told_apart(one, other):
 
 
 def test_words_fall_into_the_same_bucket_in_every_process():
-    code = "from audit.events import bucket; print([bucket(w, 64) for w in ('a', 'ü', 'ValueError')])"
+    code = (
+        "from audit.events import bucket; print([bucket(w, 64) for w in ('a', 'ü', 'ValueError')])"
+    )
     seen = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
@@ -97,7 +101,9 @@ def test_words_fall_into_the_same_bucket_in_every_process():
 
 
 def test_columns_and_tables_are_read_too_nan_included():
-    rows = Events()(Released(Columns(("a", "b"), np.array([[1.0, np.nan], [2.0, np.inf]]))), PAIR).values
+    rows = Events()(
+        Released(Columns(("a", "b"), np.array([[1.0, np.nan], [2.0, np.inf]]))), PAIR
+    ).values
     assert np.isfinite(rows).all() and not np.array_equal(rows[0], rows[1])
     table = Tables(Domain(("a",), (2,)), np.array([[[0], [1], [1]]]))
     assert np.isfinite(Events()(Released(table), WorstCase()).values).all()
@@ -105,10 +111,14 @@ def test_columns_and_tables_are_read_too_nan_included():
 
 def test_without_events_an_odd_output_is_named():
     assert BlackBox()(Released(Outputs([1.0, 2])), PAIR).values.tolist() == [[1], [2]]
-    with pytest.raises(Odd, match="raised ValueError: no; mend it, or count it as an event: features=events") as odd:
+    with pytest.raises(
+        Odd, match="raised ValueError: no; mend it, or count it as an event: features=events"
+    ) as odd:
         BlackBox()(Released(Outputs([1.0, 2.0, ValueError("no")])), PAIR)
     assert odd.value.places == range(2, 3)
-    with pytest.raises(Odd, match=r"y of shape \(2,\) where the first one put out y of shape \(1,\)"):
+    with pytest.raises(
+        Odd, match=r"y of shape \(2,\) where the first one put out y of shape \(1,\)"
+    ):
         Outputs([[1.0], [1.0, 2.0]]).columns()
     for nothing in ({}, {"a": "b"}, [1, [2]], 10**400, np.nan):
         with pytest.raises(Odd, match="features=events"):
@@ -143,7 +153,11 @@ def test_bits_hold_the_event_and_the_lowest_bits():
     assert columns.names == tuple(f"{name}[0]" for name in names)
     assert columns.values[:, 1].tolist() == [1, 0, 0, 0, 0, 1, 0]
     # 0.1 is 0x3FB999999999999A, 1 + 0.1 − 1 is 0x3FB99999999999A0, ½ has an empty mantissa
-    assert columns.values[0, 4:].tolist() == [0, 1, 0, 1] and columns.values[1, 2] == 5 and columns.values[2, 2] == 52
+    assert (
+        columns.values[0, 4:].tolist() == [0, 1, 0, 1]
+        and columns.values[1, 2] == 5
+        and columns.values[2, 2] == 52
+    )
     assert np.isfinite(Bits()(Released(Outputs(ODD)), PAIR).values).all()
 
 
@@ -187,13 +201,17 @@ def same_type(data, trials, rng):
         ("other_type", Events(), True), ("same_type", Events(), False),
     ],
 )  # fmt: skip
-def test_an_infinite_leak_is_found_and_its_correct_twin_is_not_accused(name, features, leaks, tmp_path, monkeypatch):
+def test_an_infinite_leak_is_found_and_its_correct_twin_is_not_accused(
+    name, features, leaks, tmp_path, monkeypatch
+):
     """All claim ε = 1, which the twins keep. The bound may exceed the truth with probability 1e-6: finite-sample."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_twins.py").write_text(OWN)
     mechanism = Target(target=f"own_twins:{name}", claim=Pure(eps=1), batched=True)
     game = Game(mechanism, PAIR, features, seed=0)
     holdout, attacker = Holdout(trials=6000), XGBoost()
-    evidence = holdout(Played(game, Serial(), tmp_path), attacker, ClaimLower(), mechanism.claims[0])
+    evidence = holdout(
+        Played(game, Serial(), tmp_path), attacker, ClaimLower(), mechanism.claims[0]
+    )
     lower = ClopperPearson(significance=1e-6)(evidence, PureDP()).lower
     assert (lower > 1) == leaks, lower

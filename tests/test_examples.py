@@ -20,7 +20,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 # deviations above their claims (0.77 ± 0.034 against 0.45, 1.73 ± 0.074 against 1, over 30 seeds): missed with
 # probability < 1e-6.
 SAYS = {
-    "audit_from_python": ["count with 1 of the noise: tight", "count with 0.5 of the noise: violation"],
+    "audit_from_python": [
+        "count with 1 of the noise: tight",
+        "count with 0.5 of the noise: violation",
+    ],
     "bounds_from_counts": ["mu_hat 0.3918", "at least 0.2974-GDP", "at least 0.3405-GDP"],
     "own_mechanism": ["budget 0.5 of ε a bit: tight", "budget 1 of ε a bit: violation"],
 }
@@ -29,7 +32,11 @@ SAYS = {
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_runs(path, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", str(path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert not list(tmp_path.iterdir()), "an example leaves nothing behind"
@@ -46,15 +53,23 @@ library = pytest.mark.parametrize("folder", LIBRARIES, ids=lambda folder: folder
 def commands(folder):
     """The words after ``audit`` of every command in an example's README."""
     text = (folder / "README.md").read_text("utf-8")
-    lines = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).replace("\\\n", " ").splitlines()
-    return [words[1:] for words in (shlex.split(line, comments=True) for line in lines) if words[:1] == ["audit"]]
+    lines = (
+        "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)).replace("\\\n", " ").splitlines()
+    )
+    return [
+        words[1:]
+        for words in (shlex.split(line, comments=True) for line in lines)
+        if words[:1] == ["audit"]
+    ]
 
 
 @library
 def test_the_commands_of_a_library_compose(folder, tmp_path, monkeypatch):
     for path in folder.glob("*.py"):
         shutil.copy(path, tmp_path)
-    python = tmp_path / ".venv/bin/python"  # stands for the environment: composing looks whether it is there
+    python = (
+        tmp_path / ".venv/bin/python"
+    )  # stands for the environment: composing looks whether it is there
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
@@ -64,7 +79,9 @@ def test_the_commands_of_a_library_compose(folder, tmp_path, monkeypatch):
     for words in commands(folder):
         _, (plan,) = cli.check(words, many=False)
         if "mechanism=command" in words:
-            assert Path("mechanism.py") in plan.mechanism.programs, "an edited program must not meet its old trials"
+            assert Path("mechanism.py") in plan.mechanism.programs, (
+                "an edited program must not meet its old trials"
+            )
             assert understood(folder, plan.mechanism.argv[2:]), "the program has these options"
 
 
@@ -72,7 +89,9 @@ def understood(folder, words):
     """Whether a program takes its words; it reads its input after them, and imports its library after that."""
     run = [sys.executable, folder / "mechanism.py", *words, "--help"]
     refused = [*run[:-1], "--no-such-word"]
-    helped, left = (subprocess.run(argv, capture_output=True, text=True, check=False) for argv in (run, refused))
+    helped, left = (
+        subprocess.run(argv, capture_output=True, text=True, check=False) for argv in (run, refused)
+    )
     return helped.returncode == 0 and "arguments: --no-such-word" in left.stderr
 
 
@@ -87,10 +106,16 @@ def ask(folder, words, data, columns, trials):
     """One request to a program in the environment beside it; skipped where that was not made."""
     python = folder / ".venv/bin/python"
     if not python.exists():
-        pytest.skip(f"no environment: sh {folder.relative_to(EXAMPLES.parent)}/make_env.sh makes it")
+        pytest.skip(
+            f"no environment: sh {folder.relative_to(EXAMPLES.parent)}/make_env.sh makes it"
+        )
     line = json.dumps({"seed": 7, "trials": trials, "data": data, "columns": columns})
     done = subprocess.run(
-        [python, folder / "mechanism.py", *words], input=line + "\n", capture_output=True, text=True, check=False
+        [python, folder / "mechanism.py", *words],
+        input=line + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -127,4 +152,6 @@ def test_opendp_counts(which):
 @pytest.mark.slow
 def test_opendp_measures_marginals():
     (row,) = ask(EXAMPLES / "opendp", ["mst"], TABLE, ["a", "b", "c"], 1)["rows"]
-    assert len(row) == 9 + 3 * 9 and sum(row[i : i + 9] == [0] * 9 for i in (9, 18, 27)) == 1  # two pairs of three
+    assert (
+        len(row) == 9 + 3 * 9 and sum(row[i : i + 9] == [0] * 9 for i in (9, 18, 27)) == 1
+    )  # two pairs of three

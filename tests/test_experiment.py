@@ -67,15 +67,26 @@ def test_an_honest_mechanism_is_tight(tmp_path):
     assert result.verdict.word in ("tight", "loose")
     assert result.bounds[0].estimator == "joint_bayes" and result.bounds[0].notion == GDP()
     assert result.mu_implied == 1.0 and result.mu_direct is None
-    assert [stage.name for stage in result.stages] == ["trials", "attack", "scores", "threshold", "bounds"]
+    assert [stage.name for stage in result.stages] == [
+        "trials",
+        "attack",
+        "scores",
+        "threshold",
+        "bounds",
+    ]
 
 
 def test_a_mechanism_with_half_the_noise_is_accused(tmp_path):
     result = audit(plan(tmp_path, Claiming(mu=2.0, claimed=1.0)))
     # the bound at 1 % is 1.75 ± 0.09: 1.0 is 8 sd below
     assert result.verdict.word == "violation"
-    assert result.verdict.accusing.kind == "finite-sample" and result.verdict.accusing.significance == 0.01
-    assert "leaks more than it claims" in result.verdict.reason and "\n" not in result.verdict.reason
+    assert (
+        result.verdict.accusing.kind == "finite-sample"
+        and result.verdict.accusing.significance == 0.01
+    )
+    assert (
+        "leaks more than it claims" in result.verdict.reason and "\n" not in result.verdict.reason
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +99,9 @@ class Replacing(Toy):
 
 
 def test_a_claim_is_not_judged_on_a_pair_of_the_other_relation(tmp_path):
-    with pytest.raises(AuditError, match="claim for replace-one neighbours, and WorstCase is a pair of add/remove"):
+    with pytest.raises(
+        AuditError, match="claim for replace-one neighbours, and WorstCase is a pair of add/remove"
+    ):
         plan(tmp_path, Replacing())
 
 
@@ -113,7 +126,9 @@ def test_the_exact_likelihood_ratio_is_the_control_of_a_learner(tmp_path):
 def test_reference_lines_come_from_the_claims_and_not_from_numerical_ones():
     zcdp, approximate = Claim(ZCDP(), 0.10341283143), Claim(ApproximateDP(0.01), 1.0)
     implied, direct = references((zcdp, approximate, Claim(GDP(), 9.0, numerical=True)))
-    assert implied == pytest.approx(0.45478089545, abs=1e-9) and direct == pytest.approx(0.53251664850, abs=1e-9)
+    assert implied == pytest.approx(0.45478089545, abs=1e-9) and direct == pytest.approx(
+        0.53251664850, abs=1e-9
+    )
     assert references((Claim(GDP(), 0.3), zcdp))[0] == 0.3
     assert references((approximate,))[0] is None
 
@@ -130,7 +145,9 @@ def test_the_best_of_several_audits_pays_for_having_been_chosen(tmp_path):
     best, bound = family_wise(audits)
     alone = ClopperPearson(significance=0.1)(best.evidence, GDP())
     assert bound.significance == pytest.approx(0.1 / 3) and bound.lower < alone.lower
-    assert bound.lower == max(ClopperPearson(significance=0.1 / 3)(r.evidence, GDP()).lower for _, r in audits)
+    assert bound.lower == max(
+        ClopperPearson(significance=0.1 / 3)(r.evidence, GDP()).lower for _, r in audits
+    )
     assert family_wise(audits[:1]) is None
 
 
@@ -150,8 +167,14 @@ def test_the_best_of_sixty_null_audits_accuses_too_often_unless_it_pays():
     """
     rng = np.random.default_rng(0)
     fp, fn = rng.binomial(500, 0.5, (2, 300, 60))
-    claims = [[leak(a, b, 0.1) for a, b in zip(*family, strict=True)] for family in zip(fp, fn, strict=True)]
-    paid = [[leak(a, b, 0.1 / 60) for a, b in zip(*family, strict=True)] for family in zip(fp, fn, strict=True)]
+    claims = [
+        [leak(a, b, 0.1) for a, b in zip(*family, strict=True)]
+        for family in zip(fp, fn, strict=True)
+    ]
+    paid = [
+        [leak(a, b, 0.1 / 60) for a, b in zip(*family, strict=True)]
+        for family in zip(fp, fn, strict=True)
+    ]
     assert sum(map(any, paid)) < 67
     assert sum(map(any, claims)) > 100
 
@@ -198,15 +221,26 @@ class Event(Toy):
 
 def test_an_infinite_leak_is_said_in_words_and_logged_as_a_flag(tmp_path):
     mechanism = Event()
-    made = dataclasses.replace(plan(tmp_path, mechanism), attacker=Column("count"), criterion=Fixed(500.0))
+    made = dataclasses.replace(
+        plan(tmp_path, mechanism), attacker=Column("count"), criterion=Fixed(500.0)
+    )
     result = audit(made)
     assert result.verdict.word == "violation" and math.isinf(result.mu_hat)
-    assert "The leak may be infinite: not one of 800 absent trials was called present" in result.verdict.reason
+    assert (
+        "The leak may be infinite: not one of 800 absent trials was called present"
+        in result.verdict.reason
+    )
     assert math.isfinite(result.verdict.accusing.lower)
     logged = split_finite(metrics(result))
-    assert logged["infinite/mu_hat"] == 1 and "mu_hat" not in logged and max(logged.values()) < 1e300
-    other = dataclasses.replace(made, criterion=Fixed(-500.0))  # always present: not one present trial is missed
-    assert audit(other).verdict.word != "violation" and "infinite" not in audit(other).verdict.reason
+    assert (
+        logged["infinite/mu_hat"] == 1 and "mu_hat" not in logged and max(logged.values()) < 1e300
+    )
+    other = dataclasses.replace(
+        made, criterion=Fixed(-500.0)
+    )  # always present: not one present trial is missed
+    assert (
+        audit(other).verdict.word != "violation" and "infinite" not in audit(other).verdict.reason
+    )
 
 
 @pytest.mark.parametrize("notion", [GDP(), PureDP(), ApproximateDP(0.01), ZCDP()])
@@ -272,16 +306,29 @@ def test_a_side_with_too_few_stored_trials_is_refused(tmp_path, protocol):
     class Scarce(Elsewhere):
         def recorded(self):
             trials = super().recorded()
-            return trials[np.r_[np.flatnonzero(trials.bits)[:480], np.flatnonzero(~trials.bits)[:20]]]
+            return trials[
+                np.r_[np.flatnonzero(trials.bits)[:480], np.flatnonzero(~trials.bits)[:20]]
+            ]
 
     made = dataclasses.replace(
-        plan(tmp_path, Scarce(), trials=500, attacker=Column("score")), protocol=protocol, estimators=(Betting(),)
+        plan(tmp_path, Scarce(), trials=500, attacker=Column("score")),
+        protocol=protocol,
+        estimators=(Betting(),),
     )
-    with pytest.raises(AuditError, match=r"^\d of the \d+ trials of a part are without the record, and 10 are needed"):
+    with pytest.raises(
+        AuditError,
+        match=r"^\d of the \d+ trials of a part are without the record, and 10 are needed",
+    ):
         audit(made)
 
 
-@pytest.mark.parametrize("protocol", [Holdout(trials=2000), Sequential(budget=2000), Crossfit(trials=2000)])
+@pytest.mark.parametrize(
+    "protocol", [Holdout(trials=2000), Sequential(budget=2000), Crossfit(trials=2000)]
+)
 def test_more_trials_than_are_stored_are_refused_before_anything_is_looked_at(tmp_path, protocol):
-    with pytest.raises(AuditError, match="trials=2000 asks for more than the 1,250 stored; give trials=1250"):
-        dataclasses.replace(plan(tmp_path, Elsewhere(), trials=1000, attacker=Column("score")), protocol=protocol)
+    with pytest.raises(
+        AuditError, match="trials=2000 asks for more than the 1,250 stored; give trials=1250"
+    ):
+        dataclasses.replace(
+            plan(tmp_path, Elsewhere(), trials=1000, attacker=Column("score")), protocol=protocol
+        )

@@ -35,7 +35,10 @@ BLOCKS = 20
 TRIALS = BLOCKS * Slow.block
 
 # Ray forks where a test before may have used JAX, which warns of that; ray execs at once.
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+]
 
 
 def game(folder, seconds=0.0, mechanism=Slow):
@@ -50,7 +53,8 @@ def undisturbed(count=TRIALS):
 def same(one, other):
     """Bit by bit, each trial once and in its place."""
     return all(
-        np.array_equal(getattr(one, name), getattr(other, name)) for name in ("rows", "bits", "index", "log_ratio")
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("rows", "bits", "index", "log_ratio")
     )
 
 
@@ -88,7 +92,9 @@ def machines():
         "ray_client_server_port": free_port(),
     }
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)  # Ray's own, of its client's server
+        warnings.filterwarnings(
+            "ignore", "unclosed file", ResourceWarning
+        )  # Ray's own, of its client's server
         made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
@@ -132,15 +138,22 @@ def listening(session):
         for connection in process.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     }
-    assert {name for line in seen if (name := line.split()[0]) in session.servers} == {"gcs_server", "raylet"}
+    assert {name for line in seen if (name := line.split()[0]) in session.servers} == {
+        "gcs_server",
+        "raylet",
+    }
     return {line.split()[-1].removeprefix("::ffff:") for line in seen}
 
 
 # Ray drops its handles of the processes that it ends, without a last look at them.
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <function Popen:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function Popen:pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("victim", ["gcs_server", "raylet"])
-def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp_path, no_ray, victim, capfd):
+def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(
+    tmp_path, no_ray, victim, capfd
+):
     """Ray would listen on all interfaces; and print a dump, or end this process after a minute of silence."""
     found = []
 
@@ -151,7 +164,9 @@ def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(tmp
             found.append(stat.S_IMODE(session.folder.stat().st_mode))
             session.servers[victim].kill()
 
-    source = Played(game(tmp_path, 0.1), Ray(workers=2, task_seconds=0.2), tmp_path / "trials", kill)
+    source = Played(
+        game(tmp_path, 0.1), Ray(workers=2, task_seconds=0.2), tmp_path / "trials", kill
+    )
     with pytest.raises(
         AuditError, match=rf"Ray's {victim} died; what it said is in .*finished blocks are kept"
     ) as said:
@@ -182,7 +197,12 @@ def test_a_node_lost_while_it_plays(tmp_path, cluster):
             cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
             lost.append(count)
 
-    source = Played(game(tmp_path, 0.1), Ray(address=cluster.address, task_seconds=0.3), tmp_path / "trials", lose)
+    source = Played(
+        game(tmp_path, 0.1),
+        Ray(address=cluster.address, task_seconds=0.3),
+        tmp_path / "trials",
+        lose,
+    )
     assert same(source.trials(0, TRIALS), undisturbed())
     assert lost and source.tally.played == BLOCKS
 
@@ -195,7 +215,9 @@ def test_no_node_left_is_said_and_not_waited_for(tmp_path, cluster, monkeypatch)
         Played(game(tmp_path, 2.0), backend, tmp_path / "trials").trials(0, 200)
 
 
-def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(tmp_path, cluster, monkeypatch):
+def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(
+    tmp_path, cluster, monkeypatch
+):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     text = Path(faults.__file__).read_text("utf-8")
@@ -204,10 +226,14 @@ def test_a_two_node_cluster_plays_what_serial_plays_with_code_that_no_node_has(t
     import own_mechanism
 
     source = Played(
-        game(tmp_path, 0.1, own_mechanism.Slow), Ray(address=cluster.address, task_seconds=0.2), tmp_path / "trials"
+        game(tmp_path, 0.1, own_mechanism.Slow),
+        Ray(address=cluster.address, task_seconds=0.2),
+        tmp_path / "trials",
     )
     start_ray(cluster.address, None)
-    (elsewhere / "own_mechanism.py").write_text("raise ImportError('read on the machine of the driver')")
+    (elsewhere / "own_mechanism.py").write_text(
+        "raise ImportError('read on the machine of the driver')"
+    )
     assert same(source.trials(0, TRIALS), undisturbed())
     assert len(nodes(tmp_path)) == 2, "both nodes played"
 
@@ -221,7 +247,9 @@ def test_without_luggage_a_cluster_lacks_a_module_and_says_which(tmp_path, clust
     import left_at_home
 
     monkeypatch.setattr(ray_session, "_luggage", lambda folder: folder.mkdir() or folder)
-    source = Played(game(tmp_path, 0, left_at_home.Slow), Ray(address=cluster.address), tmp_path / "trials")
+    source = Played(
+        game(tmp_path, 0, left_at_home.Slow), Ray(address=cluster.address), tmp_path / "trials"
+    )
     with pytest.raises(AuditError, match="left_at_home"):
         source.trials(0, 200)
 
@@ -286,10 +314,25 @@ print("whole")
 def test_the_disk_full_while_a_block_is_written(tmp_path):
     (tmp_path / "trials").mkdir()
     mount = f"mount -t tmpfs -o size=64k none {tmp_path}/trials"
-    if not shutil.which("unshare") or subprocess.run(["unshare", "-Urm", "sh", "-c", mount], check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(["unshare", "-Urm", "sh", "-c", mount], check=False).returncode
+    ):
         pytest.skip("no small file system can be mounted here")
-    words = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", FULL]
-    done = subprocess.run([*words, str(tmp_path), str(HERE)], capture_output=True, text=True, check=False)
+    words = [
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        f'{mount} && exec "$@"',
+        "sh",
+        sys.executable,
+        "-c",
+        FULL,
+    ]
+    done = subprocess.run(
+        [*words, str(tmp_path), str(HERE)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "No space left on device); free some room" in done.stdout and "whole" in done.stdout
 
@@ -303,7 +346,9 @@ def made_desk():
     folder = Path(tempfile.mkdtemp(prefix="f", dir="/tmp"))
     (folder / "conf/mechanism").mkdir(parents=True)
     (folder / "tmp").mkdir()
-    (folder / "conf/mechanism/slow.yaml").write_text(f"_target_: faults.Slow\nfolder: {folder}\nseconds: 0.1\n")
+    (folder / "conf/mechanism/slow.yaml").write_text(
+        f"_target_: faults.Slow\nfolder: {folder}\nseconds: 0.1\n"
+    )
     shutil.copy(faults.__file__, folder)
     yield folder
     shutil.rmtree(folder)
@@ -324,12 +369,23 @@ def calm():
 
 def start(desk, *words, program=("-m", "audit")):
     """A command of its own, in a session of its own, ended with the test."""
-    fixed = ["mechanism=slow", "features=white_box", "attacker=likelihood_ratio", f"trials={TRIALS}"]
+    fixed = [
+        "mechanism=slow",
+        "features=white_box",
+        "attacker=likelihood_ratio",
+        f"trials={TRIALS}",
+    ]
     environment = os.environ | {"TMPDIR": str(desk / "tmp"), "COLUMNS": "200"}
     command = [sys.executable, *program, *fixed, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        command, cwd=desk, env=environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command,
+        cwd=desk,
+        env=environment,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
     )
 
 
@@ -373,14 +429,19 @@ STATUS = {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130, signal.SIGTERM: 1
 @pytest.mark.parametrize("how", STATUS)
 def test_the_command_stopped_under_ray_and_repeated(desk, calm, how):
     stopped = start(desk, "backend=ray", "backend.workers=2", "backend.task_seconds=0.2")
-    assert soon(lambda: len(played(desk)) >= 3 or stopped.poll() is not None, 60) and stopped.poll() is None
+    assert (
+        soon(lambda: len(played(desk)) >= 3 or stopped.poll() is not None, 60)
+        and stopped.poll() is None
+    )
     if how != signal.SIGINT:
         stopped.send_signal(how)
     else:
         os.killpg(stopped.pid, how)  # as a terminal does: everybody in it is told
     _, said = stopped.communicate(timeout=60)
     assert stopped.returncode == STATUS[how], said
-    assert "SIGTERM received" not in said and len(said.splitlines()) <= 2, "a line on the start, a line of ours"
+    assert "SIGTERM received" not in said and len(said.splitlines()) <= 2, (
+        "a line on the start, a line of ours"
+    )
     assert soon(lambda: not processes(f"{desk}/tmp")), "no process of Ray's is left"
     before = len(played(desk))
     assert 3 <= before < BLOCKS
@@ -403,7 +464,9 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_command_whose_ray_does_not_start_plays_without_it_and_says_so(desk, calm):
     """After the half minute that Ray waits for its raylet."""
-    auto = start(desk, "backend=auto", "+backend.startup=0", "backend.workers=20", program=["-c", RAYLESS])
+    auto = start(
+        desk, "backend=auto", "+backend.startup=0", "backend.workers=20", program=["-c", RAYLESS]
+    )
     out, said = auto.communicate(timeout=300)
     assert auto.returncode == 0 and bounds(out) == calm, said
     assert "since Ray cannot be had" in said and "timed out during startup" in said

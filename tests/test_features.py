@@ -20,7 +20,9 @@ class Output:
 
 def tables(domain, seed=0):
     rng = np.random.default_rng(seed)
-    return Tables(domain, np.stack([rng.integers(size, size=(2, 50)) for size in domain.sizes], axis=-1))
+    return Tables(
+        domain, np.stack([rng.integers(size, size=(2, 50)) for size in domain.sizes], axis=-1)
+    )
 
 
 def test_a_small_domain_is_counted_whole():

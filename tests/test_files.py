@@ -14,7 +14,9 @@ from audit.files import KINDS, read_table
 
 @pytest.fixture
 def frame():
-    return pd.DataFrame({"score": [0.5, -1.5, 2.0], "kind": ["a", "b", None], "present": [True, False, True]})
+    return pd.DataFrame(
+        {"score": [0.5, -1.5, 2.0], "kind": ["a", "b", None], "present": [True, False, True]}
+    )
 
 
 def write(frame, path):
@@ -34,7 +36,9 @@ def write(frame, path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_file_holds_the_same_columns(frame, tmp_path, kind):
-    frame = frame.drop(columns="kind") if kind in (".npz", ".npy") else frame  # no objects without a pickle
+    frame = (
+        frame.drop(columns="kind") if kind in (".npz", ".npy") else frame
+    )  # no objects without a pickle
     table = read_table(write(frame, tmp_path / f"t{kind}"), "key")
     assert list(table.columns) == list(frame) and len(table) == 3 and not table.notes
     assert table.columns["score"].tolist() == [0.5, -1.5, 2.0]
@@ -74,9 +78,14 @@ def test_semicolons_come_with_decimal_commas_or_without(tmp_path):
 
 
 def test_quoted_numbers_infinities_and_a_byte_order_mark(tmp_path):
-    (tmp_path / "q.csv").write_text('\ufeff"score", "present"\n"1.5", "0"\ninf, 1\n', encoding="utf-8")
+    (tmp_path / "q.csv").write_text(
+        '\ufeff"score", "present"\n"1.5", "0"\ninf, 1\n', encoding="utf-8"
+    )
     table = read_table(tmp_path / "q.csv", "key")
-    assert table.columns["score"].tolist() == [1.5, np.inf] and list(table.columns) == ["score", "present"]
+    assert table.columns["score"].tolist() == [1.5, np.inf] and list(table.columns) == [
+        "score",
+        "present",
+    ]
 
 
 def test_texts_stay_texts_where_a_reader_decides_what_they_mean(tmp_path):
@@ -109,7 +118,11 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
 
 
 BAD = [
-    ("a.csv", "score,present\n1,0\nscore,present\n2,1\n", "a.csv repeats its header in row 2; remove that row"),
+    (
+        "a.csv",
+        "score,present\n1,0\nscore,present\n2,1\n",
+        "a.csv repeats its header in row 2; remove that row",
+    ),
     ("a.csv", "score,score\n1,0\n", "has two columns 'score' in its header; rename one of them"),
     ("a.csv", "score,present\n", "has no records; write one a row"),
     ("a.csv", "", "cannot read"),
@@ -152,7 +165,9 @@ def test_what_is_not_there_pickled_or_of_unequal_length_is_one_line(tmp_path):
 def test_xlsx_without_openpyxl_names_the_extra(frame, tmp_path, monkeypatch):
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     monkeypatch.setitem(sys.modules, "openpyxl", None)  # as if it were not installed
-    with pytest.raises(AuditError, match=r'needs openpyxl to be read; pip install "dp-audit\[xlsx\]"'):
+    with pytest.raises(
+        AuditError, match=r'needs openpyxl to be read; pip install "dp-audit\[xlsx\]"'
+    ):
         read_table(tmp_path / "t.xlsx", "key")
 
 

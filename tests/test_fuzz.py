@@ -29,7 +29,9 @@ WORD = st.one_of(
         st.one_of(st.sampled_from(VALUES), st.sampled_from(NAMES)),
     ),
     st.builds("~{}".format, st.sampled_from(KEYS)),
-    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8).filter(lambda w: not w.startswith("-")),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8).filter(
+        lambda w: not w.startswith("-")
+    ),
 )
 FILES = st.dictionaries(
     st.sampled_from(

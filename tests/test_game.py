@@ -22,7 +22,12 @@ from audit.mechanisms.laplace import Laplace
 
 
 def game(**changes):
-    return Game(**({"mechanism": Toy(), "challenge": WorstCase(), "features": WhiteBox(), "seed": 0} | changes))
+    return Game(
+        **(
+            {"mechanism": Toy(), "challenge": WorstCase(), "features": WhiteBox(), "seed": 0}
+            | changes
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,11 @@ class Strange(Toy):
 
 @pytest.mark.parametrize(
     ("places", "which"),
-    [(range(1, 2), "trial 2"), (range(1, 3), "one of the trials 2 and 4"), (range(4), "one of the trials 0, 2 … 6")],
+    [
+        (range(1, 2), "trial 2"),
+        (range(1, 3), "one of the trials 2 and 4"),
+        (range(4), "one of the trials 0, 2 … 6"),
+    ],
 )
 def test_which_trials_may_have_gone_wrong_is_said(places, which):
     with pytest.raises(AuditError, match=rf"Strange, {which} \(seed 0, block 0\): it went wrong"):
@@ -74,7 +83,11 @@ class Reports(Toy):
 
     def release(self, data, trials, rng):
         count = trials - self.wrong
-        return Reporting(super().release(data, trials, rng).values, self.mu, np.full(count, 0.5 + len(data.records)))
+        return Reporting(
+            super().release(data, trials, rng).values,
+            self.mu,
+            np.full(count, 0.5 + len(data.records)),
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +100,10 @@ class Reporting(Counted):
 
 def test_what_is_spent_goes_with_its_trial_into_the_cache_and_the_scores(tmp_path):
     reporting = game(mechanism=Reports())
-    for trials in (reporting.play(0), *(Played(reporting, Serial(), tmp_path).trials(0, 20) for _ in range(2))):
+    for trials in (
+        reporting.play(0),
+        *(Played(reporting, Serial(), tmp_path).trials(0, 20) for _ in range(2)),
+    ):
         assert trials.spent.tolist() == [10.5, 11.5] * 10
         assert np.array_equal(trials.score(np.zeros(20)).spent, trials.spent)
     assert game().play(0).spent is None
@@ -146,7 +162,9 @@ def test_more_trials_than_memory_are_refused_with_the_number_that_fits(tmp_path,
     free = 3 * 2**30
     monkeypatch.setattr("psutil.virtual_memory", lambda: types.SimpleNamespace(available=free))
     source = Played(game(), Serial(), tmp_path)
-    with pytest.raises(AuditError, match=r"10,000,000 trials of 1 columns need about .* enough for ([\d,]+);") as said:
+    with pytest.raises(
+        AuditError, match=r"10,000,000 trials of 1 columns need about .* enough for ([\d,]+);"
+    ) as said:
         source.trials(0, 10_000_000)
     assert "\n" not in str(said.value)
     fits = int(re.search(r"enough for ([\d,]+)", str(said.value))[1].replace(",", ""))
@@ -203,11 +221,15 @@ def test_a_game_that_is_carried_needs_no_file(tmp_path):
     for path in tmp_path.iterdir():
         path.unlink()
     arrived = pickle.loads(sent)
-    assert np.array_equal(arrived.play(1).rows, read_rows := game(challenge=arrived.challenge).play(1).rows)
+    assert np.array_equal(
+        arrived.play(1).rows, read_rows := game(challenge=arrived.challenge).play(1).rows
+    )
     assert len(read_rows) == Toy.block and arrived.challenge.neighbours == "add_remove"
     with pytest.raises(AuditError, match="cannot read"):
         game(challenge=Tabular(str(tmp_path / "a.csv"), str(tmp_path / "a.json"))).play(1)
-    assert arrived.challenge.canary == "outlier", "whatever else is asked for is the challenge's own"
+    assert arrived.challenge.canary == "outlier", (
+        "whatever else is asked for is the challenge's own"
+    )
 
 
 def test_nobody_at_an_address_is_said_at_once():
@@ -240,7 +262,10 @@ def test_a_block_that_cannot_be_written_leaves_nothing_half_written(tmp_path, mo
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("nan", r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite.*features=events"),
+        (
+            "nan",
+            r"Spoilt, trial 6 \(seed 0, block 0\): the released row is not finite.*features=events",
+        ),
         ("width", "rows of shape"),
     ],
 )
@@ -263,7 +288,8 @@ def test_columns_that_depend_on_the_data_set_are_refused():
             return Named(releases.values, self.mu)
 
     with pytest.raises(
-        AuditError, match=r"columns differ between the two data sets \('count of 10' is there without the"
+        AuditError,
+        match=r"columns differ between the two data sets \('count of 10' is there without the",
     ):
         game(mechanism=Telling()).play(0)
 
@@ -277,6 +303,8 @@ def test_the_fingerprint_knows_the_source_it_depends_on():
 
 def test_the_fingerprint_tells_apart_what_a_composition_is_made_of():
     one, other = (game(mechanism=Composition([part(eps=1)])) for part in (Laplace, Geometric))
-    assert Cache(Path("r"), one).folder != Cache(Path("r"), other).folder  # their fields are the same
+    assert (
+        Cache(Path("r"), one).folder != Cache(Path("r"), other).folder
+    )  # their fields are the same
     assert "audit.mechanisms.geometric" in fingerprint(other)["source"]
     assert "audit.mechanisms.geometric" not in fingerprint(one)["source"]

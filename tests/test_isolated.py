@@ -20,8 +20,8 @@ from audit.features import BlackBox, WhiteBox
 from audit.game import Game, Played, Serial, fingerprint, notes_of
 from audit.game.isolated import is_isolated, play_of, time_limit
 from audit.mechanisms.callable import Target
-from audit.mechanisms.composition import Composition
 from audit.mechanisms.claims import GaussianDP
+from audit.mechanisms.composition import Composition
 
 PAIR = Pair(absent=(0, 0), present=(0, 0, 1))
 
@@ -97,7 +97,9 @@ def own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     module = f"own_{abs(hash(tmp_path.name))}"
     (tmp_path / f"{module}.py").write_text(CODE)
-    yield lambda name, **more: Target(**{"target": f"{module}:{name}", "claim": GaussianDP(mu=1), "block": 100} | more)
+    yield lambda name, **more: Target(
+        **{"target": f"{module}:{name}", "claim": GaussianDP(mu=1), "block": 100} | more
+    )
     runner.stop()
 
 
@@ -127,16 +129,36 @@ def test_the_child_plays_what_this_process_plays_bit_by_bit(own):
 @pytest.mark.parametrize(
     ("name", "more", "says"),
     [
-        ("leaves", {}, "Target, trial 7 (seed 0, block 0): it ended its process (exit status 0); fix the mechanism"),
-        ("crashes", {}, "Target, trial 7 (seed 0, block 0): it ended its process (killed by SIGSEGV, at own_"),
-        ("is_killed", {}, "trial 7 (seed 0, block 0): it ended its process (killed by SIGKILL, as the system does"),
-        ("hangs", {"timeout": 1.0}, "Target, trial 7 (seed 0, block 0): it did not return within 1 s, at own_"),
+        (
+            "leaves",
+            {},
+            "Target, trial 7 (seed 0, block 0): it ended its process (exit status 0); fix the mechanism",
+        ),
+        (
+            "crashes",
+            {},
+            "Target, trial 7 (seed 0, block 0): it ended its process (killed by SIGSEGV, at own_",
+        ),
+        (
+            "is_killed",
+            {},
+            "trial 7 (seed 0, block 0): it ended its process (killed by SIGKILL, as the system does",
+        ),
+        (
+            "hangs",
+            {"timeout": 1.0},
+            "Target, trial 7 (seed 0, block 0): it did not return within 1 s, at own_",
+        ),
         (
             "leaves_batch",
             {"batched": True},
             "one of the trials 1, 3 … 99 (seed 0, block 0): it ended its process (exit",
         ),
-        ("leaves_at_once", {}, "Target, before the first trial (seed 0): it ended its process (exit status 0)"),
+        (
+            "leaves_at_once",
+            {},
+            "Target, before the first trial (seed 0): it ended its process (exit status 0)",
+        ),
         ("raises_cancelled", {}, "Target, trial 0 (seed 0, block 0): it raised CancelledError"),
         ("raises_exit", {}, "it raised GeneratorExit"),
         ("raises_interrupt", {}, "it raised KeyboardInterrupt"),
@@ -160,7 +182,10 @@ def test_any_output_is_an_event(own, name):
 
 def test_a_module_that_ends_its_process_when_it_is_imported(tmp_path, own):
     (tmp_path / "ends_at_import.py").write_text("import os\nos._exit(0)\n")
-    with pytest.raises(AuditError, match=r"^mechanism.target=ends_at_import:f: it ended its process \(exit status 0\)"):
+    with pytest.raises(
+        AuditError,
+        match=r"^mechanism.target=ends_at_import:f: it ended its process \(exit status 0\)",
+    ):
         Target(target="ends_at_import:f", claim=GaussianDP(mu=1))
 
 
@@ -193,7 +218,9 @@ def test_a_child_started_after_an_edit_never_keeps_its_trials_under_the_old_name
 
 
 def test_finished_blocks_are_kept_when_it_dies(own, tmp_path):
-    source = Played(game(dataclasses.replace(own("leaves_late"), block=10)), Serial(), tmp_path / "trials")
+    source = Played(
+        game(dataclasses.replace(own("leaves_late"), block=10)), Serial(), tmp_path / "trials"
+    )
     with pytest.raises(AuditError, match=r"trial 95 \(seed 0, block 9\): it ended its process"):
         source.trials(0, 2000)
     assert source.tally.played == 9
@@ -202,7 +229,13 @@ def test_finished_blocks_are_kept_when_it_dies(own, tmp_path):
 # --- whole commands ---------------------------------------------------------------------------------------------------
 
 
-WORDS = ("mechanism=callable", "mechanism/claim=pure", "canary=pair", "canary.absent=[0,0]", "canary.present=[0,0,1]")
+WORDS = (
+    "mechanism=callable",
+    "mechanism/claim=pure",
+    "canary=pair",
+    "canary.absent=[0,0]",
+    "canary.present=[0,0,1]",
+)
 QUICK = ("attacker=logistic", "trials=400", "mechanism.block=100", "backend=serial")
 
 
@@ -217,13 +250,17 @@ def test_a_death_is_one_line_with_status_2_and_the_run_is_failed(own, tmp_path, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("body", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(1000)"])
+@pytest.mark.parametrize(
+    "body", ["while True: pass", "import ctypes; ctypes.PyDLL(None).sleep(1000)"]
+)
 def test_ctrl_c_ends_a_function_in_python_and_in_c(tmp_path, body):
     (tmp_path / "endless.py").write_text(
         f"import os\ndef f(data, rng):\n    open('pid', 'w').write(str(os.getpid()))\n    {body}\n"
     )
     command = [sys.executable, "-m", "audit", *WORDS, *QUICK, "mechanism.target=endless:f"]
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     end = time.monotonic() + 120
     while not (tmp_path / "pid").exists() and time.monotonic() < end:
         time.sleep(0.1)
@@ -242,9 +279,12 @@ def test_under_ray_a_worker_survives_and_says_the_same(own, tmp_path):
 
     ray.shutdown()
     try:
-        source = Played(game(own("leaves_batch", batched=True)), Ray(workers=1), tmp_path / "trials")
+        source = Played(
+            game(own("leaves_batch", batched=True)), Ray(workers=1), tmp_path / "trials"
+        )
         with pytest.raises(
-            AuditError, match=r"trials 1, 3 … 99 \(seed 0, block 0\): it ended its process \(exit status 3\)"
+            AuditError,
+            match=r"trials 1, 3 … 99 \(seed 0, block 0\): it ended its process \(exit status 3\)",
         ):
             source.trials(0, 100)
     finally:
@@ -262,7 +302,9 @@ def test_absurd_numbers_of_trials_are_refused_by_arithmetic(tmp_path, trials):
 
     source = Played(Game(Toy(), WorstCase(), WhiteBox(), 0), Serial(), tmp_path)
     start = time.process_time()
-    with pytest.raises(AuditError, match=r"trials need at least [\d,.]+ GiB and .* set trials to that or fewer"):
+    with pytest.raises(
+        AuditError, match=r"trials need at least [\d,.]+ GiB and .* set trials to that or fewer"
+    ):
         source.trials(0, trials)
     assert time.process_time() - start < 1 and source.tally.played == 0
 
@@ -276,6 +318,9 @@ def test_a_block_that_fits_into_no_memory_is_not_played(tmp_path, own):
         block = 10**12
 
     with pytest.raises(
-        AuditError, match=r"a block of 1,000,000,000,000 trials is played as a whole .*mechanism\.block"
+        AuditError,
+        match=r"a block of 1,000,000,000,000 trials is played as a whole .*mechanism\.block",
     ):
-        Played(dataclasses.replace(game(own("count")), mechanism=Huge()), Serial(), tmp_path).trials(0, 400)
+        Played(
+            dataclasses.replace(game(own("count")), mechanism=Huge()), Serial(), tmp_path
+        ).trials(0, 400)

@@ -51,7 +51,14 @@ def test_runs_are_a_data_frame_the_newest_first(root: Path) -> None:
     table = audit.runs(root)
     assert audit.runs is listing.runs  # and no module of that name hides it once it is loaded
     assert table["name"].tolist()[0] == "mst eps=4 xgboost advantage seed=3" and len(table) == 5
-    assert list(table.columns[:6]) == ["name", "mechanism", "eps", "attacker", "criterion", "mu_emp"]
+    assert list(table.columns[:6]) == [
+        "name",
+        "mechanism",
+        "eps",
+        "attacker",
+        "criterion",
+        "mu_emp",
+    ]
     assert table["eps"].tolist() == [4, 2.5, 1, 2.5, 1] and table["eps"].dtype == float
     assert table["sweep"].tolist()[1:] == ["grid"] * 4 and table["sweep"].isna()[0]
     assert table["mu_emp"].isna().tolist() == [False, True, False, False, False]
@@ -98,7 +105,10 @@ def test_the_terminals_table_fits_80_columns(
     assert lines[1].split() == list(listing.SHOWN)
     told = [line.split()[:7] for line in lines if "xgboost" in line]
     assert told[0] == ["seed=3", "mst", "4", "xgboost", "advantage", "0.400", "tight"]
-    assert told[1] == ["seed=3", "aim", "2.5", "xgboost", "advantage", "–", "killed"] and len(told) == 5
+    assert (
+        told[1] == ["seed=3", "aim", "2.5", "xgboost", "advantage", "–", "killed"]
+        and len(told) == 5
+    )
     assert max(map(len, lines)) <= 80 and "\x1b" not in "".join(lines)
     listing.main([f"root={root}", "mechanism=gaussian"])
     assert capsys.readouterr().out.strip() == "no audit fits"
@@ -107,11 +117,22 @@ def test_the_terminals_table_fits_80_columns(
 def test_csv_has_everything(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listing.main(["--csv", "--root", str(root), "mechanism=aim"])
     rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
-    assert [row["eps"] for row in rows] == ["2.5", "1.0"] and {"run", "status", "when", "sweep"} <= set(rows[0])
+    assert [row["eps"] for row in rows] == ["2.5", "1.0"] and {
+        "run",
+        "status",
+        "when",
+        "sweep",
+    } <= set(rows[0])
 
 
 def test_a_reader_that_has_had_enough_is_no_error(root: Path) -> None:
-    words = [sys.executable, "-c", "import sys; from audit.cli import main; sys.exit(main())", "runs", "--csv"]
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; from audit.cli import main; sys.exit(main())",
+        "runs",
+        "--csv",
+    ]
     with subprocess.Popen(
         [*words, f"root={root}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -28,7 +28,9 @@ from audit.protocols import Holdout, OneRun, middle
 
 
 def game(**changes):
-    return dataclasses.replace(CanaryGame(Answers(), Coins(count=50), WhiteBox(), seed=3), **changes)
+    return dataclasses.replace(
+        CanaryGame(Answers(), Coins(count=50), WhiteBox(), seed=3), **changes
+    )
 
 
 def plan(tmp_path, **changes):
@@ -97,7 +99,9 @@ def test_a_mechanism_that_shows_nothing_of_single_canaries_is_refused_in_one_lin
 def test_a_failure_inside_a_run_names_the_run():
     with pytest.raises(AuditError, match=r"choose canary=coins"):
         game(challenge=WorstCase()).play(0)
-    with pytest.raises(AuditError, match=r"Answers, canary 0 of run 7 \(seed 3, .*|Answers, canary 0 of run 7"):
+    with pytest.raises(
+        AuditError, match=r"Answers, canary 0 of run 7 \(seed 3, .*|Answers, canary 0 of run 7"
+    ):
         game(features=lambda releases, challenge: 1 / 0).play(7)
 
 
@@ -119,7 +123,9 @@ def test_an_attacker_that_learns_nothing_is_tested_on_every_canary(tmp_path):
 def test_an_attacker_that_learns_is_told_some_coins_and_tested_on_the_others(tmp_path):
     evidence = spend(OneRun(trials=50), Logistic(), game(mechanism=Answers(eps=30.0)), tmp_path)
     (fold,) = evidence.folds
-    assert fold.fitted.tolist() == list(range(25)) and fold.test.index.tolist() == list(range(25, 50))
+    assert fold.fitted.tolist() == list(range(25)) and fold.test.index.tolist() == list(
+        range(25, 50)
+    )
     assert fold.counts.fp == fold.counts.fn == 0
 
 
@@ -205,7 +211,9 @@ def test_the_number_of_canaries_fits_the_protocol(tmp_path):
 
 def test_score_reads_the_column_that_is_meant():
     trials = game().play(0)
-    two = dataclasses.replace(trials, columns=("a", "b"), rows=np.hstack([trials.rows, -trials.rows]))
+    two = dataclasses.replace(
+        trials, columns=("a", "b"), rows=np.hstack([trials.rows, -trials.rows])
+    )
     assert np.array_equal(Column()(trials)(trials), trials.rows[:, 0])
     assert np.array_equal(Column(column="b")(two)(two), -trials.rows[:, 0])
     with pytest.raises(AuditError, match=r"2 columns; set attacker\.column to one of a, b"):
@@ -221,7 +229,10 @@ def test_black_box_sees_the_public_answers():
 def test_a_bound_from_one_run_says_what_was_measured_of_bounds_like_it(tmp_path):
     bounds = audit(plan(tmp_path)).bounds
     for bound in bounds:
-        assert "measured: exceeds the truth in" in bound.measured and "500 trials a side" in bound.measured
+        assert (
+            "measured: exceeds the truth in" in bound.measured
+            and "500 trials a side" in bound.measured
+        )
 
 
 def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
@@ -229,7 +240,10 @@ def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
     assert {row.estimator for row in rows} == {"one_run", "one_run_fdp", "one_run_betting"}
     assert all(row.kind == "finite-sample" for row in rows)
     assert [row.verdict for row in judge(rows)] == ["ok"] * len(rows)
-    worse = [dataclasses.replace(row, exceeded=min(row.audits, row.exceeded + row.audits // 5)) for row in rows]
+    worse = [
+        dataclasses.replace(row, exceeded=min(row.audits, row.exceeded + row.audits // 5))
+        for row in rows
+    ]
     assert any(row.verdict == "exceeds" for row in judge(worse))
 
 
@@ -242,7 +256,10 @@ def test_a_report_speaks_of_canaries_and_of_no_pair(tmp_path):
     result = audit(plan(tmp_path, mechanism=Answers(law="gaussian"), count=500))
     assert result.mu_direct is None
     told = dict(facts(result))
-    assert "absent canaries called present" in told["fpr"] and "present canaries called absent" in told["fnr"]
+    assert (
+        "absent canaries called present" in told["fpr"]
+        and "present canaries called absent" in told["fnr"]
+    )
     assert not {"direct mu", "power"} & set(told)
     figures = audit_figures(result)
     drawn = " ".join(text.get_text() for text in figures["tradeoff"].axes[0].texts)
@@ -261,9 +278,21 @@ def test_a_report_on_a_pair_says_what_it_said(tmp_path):
     from audit.report.figures import audit_figures
     from audit.report.page import page
 
-    pair = {"mechanism": Gaussian(eps=1.0, delta=0.01), "challenge": WorstCase(), "features": WhiteBox()}
-    how = {"attacker": LikelihoodRatio(), "protocol": Holdout(trials=400), "estimators": (ClopperPearson(0.1),)}
+    pair = {
+        "mechanism": Gaussian(eps=1.0, delta=0.01),
+        "challenge": WorstCase(),
+        "features": WhiteBox(),
+    }
+    how = {
+        "attacker": LikelihoodRatio(),
+        "protocol": Holdout(trials=400),
+        "estimators": (ClopperPearson(0.1),),
+    }
     result = audit(plan(tmp_path, **pair, **how))
     assert result.mu_direct is not None and {"direct mu", "power"} <= set(dict(facts(result)))
     html = page(result, audit_figures(result))
-    assert "the box is where" in html and "At the chosen threshold" in html and "did on the test trials" in html
+    assert (
+        "the box is where" in html
+        and "At the chosen threshold" in html
+        and "did on the test trials" in html
+    )

@@ -63,10 +63,16 @@ def test_sorted_scores_make_no_bet_rich(make):
 def test_other_bounds_do_not_see_the_order(make):
     ins, outs = sides(0)
     estimator = make(significance=0.05)
-    assert audit.bound(ins, outs, estimator=estimator, seed=3).lower == as_they_came(estimator, ins, outs, 3) > 0
+    assert (
+        audit.bound(ins, outs, estimator=estimator, seed=3).lower
+        == as_they_came(estimator, ins, outs, 3)
+        > 0
+    )
 
 
-@pytest.mark.parametrize("spend", [Crossfit(trials=1200, folds=4), Sequential(budget=1200, first=400)])
+@pytest.mark.parametrize(
+    "spend", [Crossfit(trials=1200, folds=4), Sequential(budget=1200, first=400)]
+)
 def test_rows_of_a_sorted_file_make_no_bet_rich(spend):
     """A file written lot by lot, each sorted; tested in progressive folds, and until a claim that holds is refuted."""
     bound, ours, twin, runs = Betting(significance=0.01), 0, 0, 10
@@ -79,7 +85,9 @@ def test_rows_of_a_sorted_file_make_no_bet_rich(spend):
         for source in (Stored(rows, seed), AsItIs(rows)):
             evidence = spend(source, Column(), Advantage(), Claim(GDP(), MU))
             wrong = bound(evidence, GDP()).lower > MU
-            ours, twin = (ours + wrong, twin) if isinstance(source, Stored) else (ours, twin + wrong)
+            ours, twin = (
+                (ours + wrong, twin) if isinstance(source, Stored) else (ours, twin + wrong)
+            )
     assert ours <= 4 and twin >= runs // 2  # P(more than 4 of 10 are wrong at 1 % each) = 2e-8
 
 
@@ -115,7 +123,9 @@ def best_first(fold):
     """Test trials of each side, those first that say most against the reports."""
     test = fold.test
     says = np.where(test.bits, test.values, -test.values) - test.spent
-    where = np.concatenate([side[np.argsort(-says[side])] for side in map(np.flatnonzero, (~test.bits, test.bits))])
+    where = np.concatenate(
+        [side[np.argsort(-says[side])] for side in map(np.flatnonzero, (~test.bits, test.bits))]
+    )
     arrays = (test.values, test.bits, test.index, test.run, test.spent, test.log_ratio)
     moved = Scores(*(array[where] for array in arrays))
     return Fold(fold.fitted, fold.selection, fold.threshold, moved)

@@ -25,7 +25,11 @@ def test_the_page_leads_from_nothing_to_verdicts_in_under_five_minutes(tmp_path)
         )  # fmt: skip
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         for promise in re.findall(r"# (no violation|violation)$", block, flags=re.MULTILINE):
-            verdict = re.search(r"^(violation|suspicious|tight|loose|inconclusive)  ", done.stdout, flags=re.MULTILINE)
+            verdict = re.search(
+                r"^(violation|suspicious|tight|loose|inconclusive)  ",
+                done.stdout,
+                flags=re.MULTILINE,
+            )
             assert verdict and (verdict[1] == "violation") == (promise == "violation"), done.stdout
             assert verdict[1] != "inconclusive"
             verdicts += 1

@@ -16,14 +16,21 @@ from audit.experiment import Plan, audit, foresee
 
 CONF = cli.folder("conf")
 GROUPS = {
-    group: sorted(path.stem for path in (CONF / group).glob("*.yaml")) for group in cli.GROUPS if group != "backend"
+    group: sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    for group in cli.GROUPS
+    if group != "backend"
 }
 QUICK = {
     "protocol=sequential": ["protocol.first=100"],
     "mechanism=dp_sgd": ["mechanism.epochs=1"],
     "protocol=crossfit": ["protocol.folds=3", "protocol.inner=2"],
 }
-OWN = {"canary=tabular", "mechanism=callable", "mechanism=command", "mechanism=stored"}  # they need files
+OWN = {
+    "canary=tabular",
+    "mechanism=callable",
+    "mechanism=command",
+    "mechanism=stored",
+}  # they need files
 
 
 def composed(chosen: list[str]) -> Any:
@@ -58,7 +65,9 @@ def plan_of(config: Any) -> Plan | None:
         return None
 
 
-def pairs_with(group: str, option: str, others: list[str], needs) -> Iterator[tuple[str, Plan | None]]:
+def pairs_with(
+    group: str, option: str, others: list[str], needs
+) -> Iterator[tuple[str, Plan | None]]:
     """The plan of an option with each option of other groups."""
     first = words_of(f"{group}={option}", needs)
     alone = composed(first)
@@ -67,7 +76,12 @@ def pairs_with(group: str, option: str, others: list[str], needs) -> Iterator[tu
             word = f"{other}={second}"
             special = word in OWN or word in QUICK
             config = None if special else with_option(alone, other, second)
-            yield word, plan_of(config if config is not None else composed([*first, *words_of(word, needs)]))
+            yield (
+                word,
+                plan_of(
+                    config if config is not None else composed([*first, *words_of(word, needs)])
+                ),
+            )
 
 
 @pytest.fixture(scope="session")
@@ -90,13 +104,19 @@ FIRST = [(group, option) for group in ORDER[:-1] for option in GROUPS[group]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "option"), FIRST, ids=["=".join(first) for first in FIRST])
-def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(group, option, words, played, quick):  # noqa: F811
+def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(
+    group, option, words, played, quick
+):  # noqa: F811
     for word, plan in pairs_with(group, option, ORDER[ORDER.index(group) + 1 :], words):
         if plan is None:
             continue
         try:
-            audit(dataclasses.replace(plan, root=played))  # whatever it raises is news, but for this:
-        except AuditError as refusal:  # what columns are called is known when the first block has been played
+            audit(
+                dataclasses.replace(plan, root=played)
+            )  # whatever it raises is news, but for this:
+        except (
+            AuditError
+        ) as refusal:  # what columns are called is known when the first block has been played
             assert "set attacker.column to one of" in str(refusal), word
 
 
@@ -116,36 +136,64 @@ def test_a_protocol_brings_the_estimator_that_fits_and_says_so(protocol, words):
     _, (plan,) = cli.check([option, *game, "trials=1000"], many=False)
     (sentence,) = plan.chosen
     assert f"estimator={plan.estimators[0].name} was taken, the one that fits {option}" in sentence
-    _, (own,) = cli.check([option, *game, "trials=1000", f"estimator={plan.estimators[0].name}"], many=False)
+    _, (own,) = cli.check(
+        [option, *game, "trials=1000", f"estimator={plan.estimators[0].name}"], many=False
+    )
     assert not own.chosen
 
 
 @pytest.mark.parametrize("protocol", GROUPS["protocol"])
-def test_what_an_estimator_says_of_a_design_is_what_it_does_with_its_evidence(protocol, words, played):  # noqa: F811
+def test_what_an_estimator_says_of_a_design_is_what_it_does_with_its_evidence(
+    protocol, words, played
+):  # noqa: F811
     """`Design` is what the protocol promises, and what its evidence turns out to be."""
     game = ["mechanism=answers", "canary=coins", "features=black_box", "attacker=column"]
     game = game if protocol == "one_run" else ["mechanism=gaussian", "attacker=likelihood_ratio"]
     option = f"protocol={protocol}"
-    _, (plan,) = cli.check([option, *game, *QUICK.get(option, []), "trials=1000", "backend=serial"], many=False)
+    _, (plan,) = cli.check(
+        [option, *game, *QUICK.get(option, []), "trials=1000", "backend=serial"], many=False
+    )
     found = audit(dataclasses.replace(plan, root=played)).evidence.design
     promised = plan.protocol.design
-    assert (found.runs, found.selection, found.stopped) == (promised.runs, promised.selection, promised.stopped)
+    assert (found.runs, found.selection, found.stopped) == (
+        promised.runs,
+        promised.selection,
+        promised.stopped,
+    )
     assert found.folds == promised.folds or (promised.stopped and found.folds == "single")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["protocol=crossfit", "estimator=joint_bayes"], "cannot give mu_emp: joint Bayes needs counts"),
+        (
+            ["protocol=crossfit", "estimator=joint_bayes"],
+            "cannot give mu_emp: joint Bayes needs counts",
+        ),
         (["protocol=crossfit", "estimator=one_run"], "choose protocol=one_run"),
         (["estimator=one_run"], "choose protocol=one_run"),
-        (["mechanism=mst", "canary=pair"], "MST takes Table, and Pair makes ndarray; choose canary=worst_case"),
-        (["mechanism=gaussian", "canary=blank"], "Gaussian takes Table or ndarray, and Planted makes Examples"),
+        (
+            ["mechanism=mst", "canary=pair"],
+            "MST takes Table, and Pair makes ndarray; choose canary=worst_case",
+        ),
+        (
+            ["mechanism=gaussian", "canary=blank"],
+            "Gaussian takes Table or ndarray, and Planted makes Examples",
+        ),
         (["mechanism=exponential", "canary=one_move"], "the mechanism takes records 0 … 1"),
         (["mechanism=gaussian", "protocol=one_run"], "shows nothing of single canaries"),
-        (["mechanism=answers", "canary=coins", "protocol=one_run", "attacker=likelihood_ratio"], "one ratio a run"),
-        (["mechanism=answers", "canary=coins", "canary.count=1", "attacker=likelihood_ratio"], "no exact likelihood"),
-        (["mechanism=answers", "canary=coins", "canary.count=5", "protocol=one_run"], "more canaries than one run has"),
+        (
+            ["mechanism=answers", "canary=coins", "protocol=one_run", "attacker=likelihood_ratio"],
+            "one ratio a run",
+        ),
+        (
+            ["mechanism=answers", "canary=coins", "canary.count=1", "attacker=likelihood_ratio"],
+            "no exact likelihood",
+        ),
+        (
+            ["mechanism=answers", "canary=coins", "canary.count=5", "protocol=one_run"],
+            "more canaries than one run has",
+        ),
     ],
 )
 def test_what_cannot_go_together_is_known_before_play(options, says, words):  # noqa: F811

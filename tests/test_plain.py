@@ -32,5 +32,7 @@ def test_words_of_people_are_kept():
 def test_objects_that_raise_when_they_are_shown():
     assert plain.of_error(MuteError()) == "MuteError: <its __str__ raised ValueError>"
     assert plain.shown(MuteError()) == "<its __repr__ raised ValueError>"
-    assert plain.shown(10**5000) == "<its __repr__ raised ValueError>", "more digits than Python writes"
+    assert plain.shown(10**5000) == "<its __repr__ raised ValueError>", (
+        "more digits than Python writes"
+    )
     assert len(plain.shown("x" * 1000)) <= plain.LONGEST

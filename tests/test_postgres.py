@@ -26,7 +26,10 @@ ESCAPED = "p%40ss%2Fw%3Frd%25"
 def programs() -> Path:
     """The folder of PostgreSQL's programs: Debian keeps them off the PATH."""
     on_path = shutil.which("initdb")
-    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]))
+    debian = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"),
+        key=lambda path: int(path.parent.name.split(".")[0]),
+    )
     found = ([Path(on_path).parent] if on_path else []) + debian[::-1]
     if not found:
         pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
@@ -52,7 +55,9 @@ def address() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="pg") as folder:
         if os.getuid() == 0:  # it refuses to be root
             if not shutil.which("setpriv") or _missing_user("postgres"):
-                pytest.skip("PostgreSQL refuses to run as root, and there is no user postgres to run it as")
+                pytest.skip(
+                    "PostgreSQL refuses to run as root, and there is no user postgres to run it as"
+                )
             nobody = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
             shutil.chown(folder, "postgres")
         data, word = Path(folder, "data"), Path(folder, "word")
@@ -61,12 +66,18 @@ def address() -> Iterator[str]:
 
         def run(program: str, *words: str) -> None:
             command = [*nobody, str(here / program), "-D", str(data), *words]
-            with Path(folder, "said").open("w") as said:  # a pipe would stay open in the server that it starts
-                status = subprocess.run(command, cwd=folder, stdout=said, stderr=said, check=False).returncode
+            with Path(folder, "said").open(
+                "w"
+            ) as said:  # a pipe would stay open in the server that it starts
+                status = subprocess.run(
+                    command, cwd=folder, stdout=said, stderr=said, check=False
+                ).returncode
             assert status == 0, Path(folder, "said").read_text()
 
         run("initdb", "-A", "scram-sha-256", "-U", "me", f"--pwfile={word}")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+        options = (
+            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+        )
         run("pg_ctl", "-o", options, "-l", str(data / "log"), "-w", "start")
         try:
             yield f"postgresql://me:{ESCAPED}@127.0.0.1:{port}/postgres"
@@ -87,12 +98,23 @@ def audit(folder: Path, uri: str, *words: str) -> str:
     assert done.returncode == 0, done.stderr
     for word in (PASSWORD, ESCAPED):
         assert word not in done.stdout + done.stderr
-        assert not [path for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+        assert not [
+            path
+            for path in folder.rglob("*")
+            if path.is_file() and word.encode() in path.read_bytes()
+        ]
     return done.stdout
 
 
 def test_a_sweep_is_logged_into_postgresql_and_read_back(address: str, tmp_path: Path) -> None:
-    words = ["mechanism=gaussian", "attacker=likelihood_ratio", "trials=200", "backend=serial", "eps=1,2", "-m"]
+    words = [
+        "mechanism=gaussian",
+        "attacker=likelihood_ratio",
+        "trials=200",
+        "backend=serial",
+        "eps=1,2",
+        "-m",
+    ]
     audit(tmp_path, address, *words)
     assert not (tmp_path / "mlruns/mlflow.db").exists()
     rows = [line for line in audit(tmp_path, address, "runs").splitlines() if "gaussian" in line]
@@ -109,6 +131,8 @@ def test_a_password_or_database_that_is_wrong_is_one_line(address: str) -> None:
         (address.replace("p%40", "q%40"), "password authentication failed"),
         (f"{address}x", "postgresx"),
     ):
-        with pytest.raises(AuditError, match=rf"^the database postgresql://127.0.0.1:[^\n]*{says}[^\n]*$") as raised:
+        with pytest.raises(
+            AuditError, match=rf"^the database postgresql://127.0.0.1:[^\n]*{says}[^\n]*$"
+        ) as raised:
             check_reachable(wrong)
         assert PASSWORD not in str(raised.value) and ESCAPED not in str(raised.value)

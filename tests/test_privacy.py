@@ -40,7 +40,9 @@ from audit.privacy import (
 
 WHOLE = (GDP(), PureDP(), ApproximateDP(0.01), ApproximateDP(0.3), ZCDP())
 PIECES = (Line(0.01), Line(0.01, mirrored=True), Line(0.0), Direction(), Direction(mirrored=True))
-ALPHAS = np.concatenate([[0.0], 10.0 ** np.arange(-15, -2), np.linspace(0.002, 0.999, 400), [1 - 1e-6, 1.0]])
+ALPHAS = np.concatenate(
+    [[0.0], 10.0 ** np.arange(-15, -2), np.linspace(0.002, 0.999, 400), [1 - 1e-6, 1.0]]
+)
 
 
 def name(notion):
@@ -101,10 +103,13 @@ def test_zcdp_corner():
 
 
 @pytest.mark.parametrize(
-    ("mu", "epsilon"), [(0.163850, 0.583540), (0.786812, 3.323300), (0.5, 1.99), (0.5 * math.sqrt(10), 7.51)]
+    ("mu", "epsilon"),
+    [(0.163850, 0.583540), (0.786812, 3.323300), (0.5, 1.99), (0.5 * math.sqrt(10), 7.51)],
 )
 def test_gdp_epsilon_figures(mu, epsilon):
-    assert gdp_epsilon(mu, 1e-5) == pytest.approx(epsilon, abs=5e-3 if epsilon in (1.99, 7.51) else 2e-5)
+    assert gdp_epsilon(mu, 1e-5) == pytest.approx(
+        epsilon, abs=5e-3 if epsilon in (1.99, 7.51) else 2e-5
+    )
 
 
 # --- REFERENCE, sections 3 and 4 -----------------------------------------------------------------------------------
@@ -164,7 +169,9 @@ def test_posterior_caps():
 def test_posterior_after_a_yes():
     alpha = np.array([0.001, 0.05, 0.2])
     for prior in (0.1, 0.5):
-        np.testing.assert_allclose(posterior(PureDP(), 1.0, alpha, prior), posterior_cap(1.0, prior))
+        np.testing.assert_allclose(
+            posterior(PureDP(), 1.0, alpha, prior), posterior_cap(1.0, prior)
+        )
         assert np.all(np.diff(posterior(GDP(), 1.0, alpha, prior)) < 0)  # rarer yeses tell more
         assert posterior(GDP(), 0.0, 0.05, prior) == pytest.approx(prior)
     assert posterior(PureDP(), math.log(3), 0.1, 0.1) == pytest.approx(0.25)
@@ -186,8 +193,12 @@ def test_the_curve_of_two_laws_is_that_of_the_best_events():
     assert corners.sum() >= 6 and np.any(corners & (fpr > 0) & (fnr > 0))  # and it is reached
     alpha = np.linspace(0, 1, 101)
     beta = least_fnr(p, q, alpha)
-    assert np.all(np.diff(beta) <= 1e-12) and np.all(beta[:-2] + beta[2:] - 2 * beta[1:-1] >= -1e-12)
-    np.testing.assert_allclose(least_fnr(q, p, beta[5:60]), alpha[5:60], atol=1e-9)  # the other way round: its inverse
+    assert np.all(np.diff(beta) <= 1e-12) and np.all(
+        beta[:-2] + beta[2:] - 2 * beta[1:-1] >= -1e-12
+    )
+    np.testing.assert_allclose(
+        least_fnr(q, p, beta[5:60]), alpha[5:60], atol=1e-9
+    )  # the other way round: its inverse
     assert least_fnr(p, p, 0.3) == pytest.approx(0.7) and least_fnr([1, 0], [0, 1], 0.0) == 0.0
 
 
@@ -201,7 +212,8 @@ def laplace_rates(epsilon):
     """FPR and FNR at thresholds between and around two Laplace humps one sensitivity apart."""
     t = np.linspace(-3, 4, 1401)
     above, above_next = (
-        np.where(x > 0, np.exp(-epsilon * np.abs(x)) / 2, 1 - np.exp(-epsilon * np.abs(x)) / 2) for x in (t, t - 1)
+        np.where(x > 0, np.exp(-epsilon * np.abs(x)) / 2, 1 - np.exp(-epsilon * np.abs(x)) / 2)
+        for x in (t, t - 1)
     )
     return above, 1 - above_next
 
@@ -227,7 +239,9 @@ def check_curve(notion, parameter, own_inverse=True, alphas=ALPHAS):
     assert np.all(np.diff(b) <= 1e-13)
     slope = np.diff(b) / np.diff(alphas)
     # One rounding of b over the distance between two points is what a slope may be off by.
-    assert np.all(np.diff(slope) >= -(4e-15 / np.diff(alphas)[1:] + 4e-15 / np.diff(alphas)[:-1]) - 1e-9)
+    assert np.all(
+        np.diff(slope) >= -(4e-15 / np.diff(alphas)[1:] + 4e-15 / np.diff(alphas)[:-1]) - 1e-9
+    )
     # Points a rounding above the curve need no more than the parameter; where the curve is firm, no less either.
     assert np.all(notion.parameter(alphas, np.minimum(b + 1e-13, 1)) <= parameter * (1 + 1e-12))
     back = notion.parameter(alphas, b)
@@ -250,7 +264,9 @@ def check_pieces(notion, parameter, alphas=ALPHAS):
 
 
 @pytest.mark.parametrize("notion", WHOLE, ids=name)
-@pytest.mark.parametrize("parameter", [0.0, 1e-25, 1e-12, 1e-6, 0.01, 0.1034, 0.45478, 1.0, 3.0, 12.0])
+@pytest.mark.parametrize(
+    "parameter", [0.0, 1e-25, 1e-12, 1e-6, 0.01, 0.1034, 0.45478, 1.0, 3.0, 12.0]
+)
 def test_curve(notion, parameter):
     check_curve(notion, parameter)
     check_pieces(notion, parameter)
@@ -300,7 +316,9 @@ def test_limits_and_shapes(notion):
     assert isinstance(notion.beta(0.1, 1), float) and isinstance(notion.parameter(0.1, 0.2), float)
     assert notion.beta(ends[:, None], np.array([0.1, 1.0])).shape == (3, 2)
     assert notion.parameter(ends[:, None], ends).shape == (3, 3)
-    np.testing.assert_allclose(notion.beta(ends, 0.0), np.maximum(1 - getattr(notion, "delta", 0) - ends, 0))
+    np.testing.assert_allclose(
+        notion.beta(ends, 0.0), np.maximum(1 - getattr(notion, "delta", 0) - ends, 0)
+    )
     whole = np.array([notion.beta(float(a), 0.7) for a in ALPHAS])
     np.testing.assert_allclose(notion.beta(ALPHAS, 0.7), whole, rtol=0, atol=1e-14)
 
@@ -340,7 +358,9 @@ def test_kinks_are_where_the_slope_jumps(notion, kinks):
     found = notion.kinks(1.0)
     assert found == pytest.approx(kinks, abs=1e-6)
     grid = np.linspace(0.01, 0.999, 990)
-    centres = np.concatenate([grid[np.min(np.abs(grid[:, None] - np.array([*found, 9.0])), axis=1) > 2e-4], found])
+    centres = np.concatenate(
+        [grid[np.min(np.abs(grid[:, None] - np.array([*found, 9.0])), axis=1) > 2e-4], found]
+    )
     h = 1e-5
     left, at, right = (notion.beta(centres + k * h, 1.0) for k in (-1, 0, 1))
     jump = (left - 2 * at + right) / h
@@ -353,7 +373,9 @@ def test_kinks_are_where_the_slope_jumps(notion, kinks):
 def test_zcdp_has_a_corner_at_equal_rates():
     """So its two directions are two pieces: the slopes there are not −1."""
     alpha = ZCDP().kinks(0.5)[0]
-    forward, backward = (np.diff(p.beta(alpha + np.array([-1e-6, 1e-6]), 0.5))[0] / 2e-6 for p in ZCDP().pieces())
+    forward, backward = (
+        np.diff(p.beta(alpha + np.array([-1e-6, 1e-6]), 0.5))[0] / 2e-6 for p in ZCDP().pieces()
+    )
     assert forward == pytest.approx(-1.19, abs=0.01)
     assert backward == pytest.approx(1 / forward, rel=1e-4)
 
@@ -368,7 +390,9 @@ def test_labels():
         assert {piece.label(1.2) for piece in notion.pieces()} == {notion.label(1.2)}
 
 
-@pytest.mark.parametrize("bad", [{"delta": 1.0}, {"delta": -0.1}, {"delta": math.nan}, {"delta": 0.1, "eps": 1}, {}])
+@pytest.mark.parametrize(
+    "bad", [{"delta": 1.0}, {"delta": -0.1}, {"delta": math.nan}, {"delta": 0.1, "eps": 1}, {}]
+)
 def test_bad_options_are_refused(bad):
     with pytest.raises(ValidationError):
         ApproximateDP(**bad)
@@ -401,7 +425,10 @@ def test_bad_numbers_are_refused(call, says):
 def slow_rho(alpha, beta):
     """The definition on a fine grid of orders, both directions."""
     a = 1 + np.concatenate([np.logspace(-4, 1, 4000), np.logspace(1, 6, 4000)])
-    absent, present = (alpha, 1 - alpha), (1 - beta, beta)  # each with its complement, which 1 − p may not give back
+    absent, present = (
+        (alpha, 1 - alpha),
+        (1 - beta, beta),
+    )  # each with its complement, which 1 − p may not give back
     best = 0.0
     for (p, not_p), (q, not_q) in ((absent, present), (present, absent)):
         yes = a * math.log(p) + (1 - a) * math.log(q)
@@ -417,7 +444,9 @@ def test_zcdp_parameter_by_brute_force():
         for _ in range(40):
             alpha, beta = np.exp(rng.uniform(math.log(low), math.log(0.9), 2))
             if alpha + beta < 0.999:
-                assert ZCDP().parameter(alpha, beta) == pytest.approx(slow_rho(alpha, beta), rel=2e-6, abs=1e-9)
+                assert ZCDP().parameter(alpha, beta) == pytest.approx(
+                    slow_rho(alpha, beta), rel=2e-6, abs=1e-9
+                )
                 assert ZCDP().parameter(alpha, beta) >= slow_rho(alpha, beta) * (1 - 1e-9)
 
 
@@ -431,7 +460,11 @@ def exact_rho(alpha, beta):
             s = log_s.exp()
             return (p * (c * s).exp() + (1 - p) * (d * s).exp()).ln() / (s * (1 + s))
 
-        low, high, golden = decimal.Decimal(-12), decimal.Decimal(12), (decimal.Decimal(5).sqrt() - 1) / 2
+        low, high, golden = (
+            decimal.Decimal(-12),
+            decimal.Decimal(12),
+            (decimal.Decimal(5).sqrt() - 1) / 2,
+        )
         for _ in range(80):
             left, right = high - golden * (high - low), low + golden * (high - low)
             low, high = (low, right) if level(left) > level(right) else (left, high)
@@ -439,7 +472,16 @@ def exact_rho(alpha, beta):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "beta"), [(0.1, 0.5), (0.01, 0.95), (1e-9, 0.9), (1e-200, 0.3), (0.2, 0.4), (0.003, 0.99), (0.3, 0.6999)]
+    ("alpha", "beta"),
+    [
+        (0.1, 0.5),
+        (0.01, 0.95),
+        (1e-9, 0.9),
+        (1e-200, 0.3),
+        (0.2, 0.4),
+        (0.003, 0.99),
+        (0.3, 0.6999),
+    ],
 )
 def test_zcdp_parameter_in_many_digits(alpha, beta):
     expected = exact_rho(alpha, beta)
@@ -465,7 +507,9 @@ def test_gdp_and_approximate_against_riskcal():
 
     alphas = np.linspace(0.001, 0.999, 99)
     for parameter in (0.3, 1.0, 4.0):
-        np.testing.assert_allclose(GDP().beta(alphas, parameter), get_beta_from_gdp(parameter, alphas), atol=1e-12)
+        np.testing.assert_allclose(
+            GDP().beta(alphas, parameter), get_beta_from_gdp(parameter, alphas), atol=1e-12
+        )
         theirs = get_beta_from_adp(parameter, 0.01, alphas)
         np.testing.assert_allclose(ApproximateDP(0.01).beta(alphas, parameter), theirs, atol=1e-12)
 
@@ -491,7 +535,9 @@ def density(x):
 @pytest.mark.parametrize(("mu", "epsilon"), [(0.3, 0.1), (1.0, 1.0), (2.0, -0.7), (1.5, 4.0)])
 def test_gdp_delta_by_integration(mu, epsilon):
     edge = epsilon / mu + mu / 2
-    slow = quad(lambda x: density(x - mu) - math.exp(epsilon) * density(x), edge, edge + 40, epsabs=1e-13)[0]
+    slow = quad(
+        lambda x: density(x - mu) - math.exp(epsilon) * density(x), edge, edge + 40, epsabs=1e-13
+    )[0]
     assert gdp_delta(mu, epsilon) == pytest.approx(slow, abs=1e-11)
 
 
@@ -548,17 +594,25 @@ def stock_aim(rho, columns, halves=(False, True)):
         if key not in made:
             cost, left = 4.0**level, 16 * columns - used
             if left < 2 * cost:
-                made[key] = (Selection(math.sqrt(0.8 * left * unit)), GaussianStep(math.sqrt(1.8 * left * unit)))
+                made[key] = (
+                    Selection(math.sqrt(0.8 * left * unit)),
+                    GaussianStep(math.sqrt(1.8 * left * unit)),
+                )
             else:
                 after = tuple(course(used + cost, level + half) for half in halves)
-                step = (Selection(math.sqrt(0.8 * cost * unit)), GaussianStep(math.sqrt(1.8 * cost * unit)))
+                step = (
+                    Selection(math.sqrt(0.8 * cost * unit)),
+                    GaussianStep(math.sqrt(1.8 * cost * unit)),
+                )
                 made[key] = (*step, Either(after))
         return made[key]
 
     return (*[GaussianStep(math.sqrt(1.8 * unit))] * columns, *course(0.9 * columns, 0))
 
 
-@pytest.mark.parametrize(("rho", "mst", "aim"), [(0.10341283143, 0.4586, 0.4550), (0.5, 1.0075, 1.0005)])
+@pytest.mark.parametrize(
+    ("rho", "mst", "aim"), [(0.10341283143, 0.4586, 0.4550), (0.5, 1.0075, 1.0005)]
+)
 def test_tighter_claim_figures(rho, mst, aim):
     found = adaptive_mu(stock_mst(rho, 3)), adaptive_mu(stock_aim(rho, 3))
     assert [round(mu, 4) for mu in found] == [mst, aim]
@@ -601,14 +655,18 @@ def test_gaussian_steps_add_up():
 
 def convolved(mu, last, x):
     """E[δ_last(x − L)], L ~ N(μ²/2, μ²), by quadrature."""
-    return quad(lambda z: density(z) * last(x - mu * mu / 2 - mu * z), -10, 10, epsabs=1e-12, limit=200)[0]
+    return quad(
+        lambda z: density(z) * last(x - mu * mu / 2 - mu * z), -10, 10, epsabs=1e-12, limit=200
+    )[0]
 
 
 def selected(last, epsilon, x):
     """The selection step by a fine grid of t."""
     ts = np.linspace(0, epsilon, 20001)[1:-1]
     q = (np.exp(-ts) - math.exp(-epsilon)) / -math.expm1(-epsilon)
-    return np.max(q * np.exp(ts) * last(x - ts) + (1 - q) * np.exp(ts - epsilon) * last(x - ts + epsilon))
+    return np.max(
+        q * np.exp(ts) * last(x - ts) + (1 - q) * np.exp(ts - epsilon) * last(x - ts + epsilon)
+    )
 
 
 def test_selection_is_bounded_range():
@@ -632,7 +690,9 @@ def test_steps_by_quadrature():
         assert profile[i] == pytest.approx(convolved(0.5, last, grid[i]), abs=1e-6)
 
 
-@pytest.mark.parametrize("steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [GaussianStep(1.0), Selection(0.5)]])
+@pytest.mark.parametrize(
+    "steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [GaussianStep(1.0), Selection(0.5)]]
+)
 def test_profile_is_symmetric(steps):
     """All steps are the same with P and Q exchanged, so h(γ) = 1 − γ + γ·h(1/γ)."""
     grid, profile = adaptive_profile(steps)
@@ -646,10 +706,12 @@ def test_profile_is_symmetric(steps):
 def test_narrow_gaussian_and_idle_steps():
     steps = [GaussianStep(0.5), Selection(0.3), GaussianStep(0.5)]
     plain = adaptive_mu(steps)
-    assert adaptive_mu([GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]) == pytest.approx(
-        plain, abs=1e-5
+    assert adaptive_mu(
+        [GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]
+    ) == pytest.approx(plain, abs=1e-5)
+    assert adaptive_mu([Either((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(
+        plain, abs=1e-9
     )
-    assert adaptive_mu([Either((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(plain, abs=1e-9)
     # An Either in the middle is followed by the rest, whichever option was taken.
     middle = [GaussianStep(0.5), Either(((Selection(0.3),), (Selection(0.1),))), GaussianStep(0.5)]
     assert adaptive_mu(middle) == pytest.approx(plain, abs=1e-9)

@@ -31,7 +31,9 @@ def test_holdout_never_tests_on_what_it_used():
     evidence = Holdout(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     (fold,) = evidence.folds
     assert [len(fold.fitted), len(fold.selection), len(fold.test)] == [400, 200, 400]
-    assert not set(fold.fitted) & set(fold.test.index) and not set(fold.selection.index) & set(fold.test.index)
+    assert not set(fold.fitted) & set(fold.test.index) and not set(fold.selection.index) & set(
+        fold.test.index
+    )
     assert evidence.independent
 
 
@@ -102,7 +104,9 @@ def test_no_attack_ever_scores_what_it_was_fitted_on(order):
     evidence = Crossfit(trials=1000, order=order)(Gaussians(1.0), spy, median, CLAIM)
     assert spy.calls and all(not fitted & scored for fitted, scored in spy.calls)
     for fold in evidence.folds:
-        assert set(fold.selection.index) == set(fold.fitted)  # all of them calibrate, each out of its fold
+        assert set(fold.selection.index) == set(
+            fold.fitted
+        )  # all of them calibrate, each out of its fold
         assert len(fold.test.absent) == len(fold.test.present)
     assert progressive(evidence.folds) is (order == "progressive")
     assert not evidence.independent and not evidence.stopped
@@ -116,7 +120,9 @@ def test_a_part_is_attacked_by_all_before_it_or_by_all_others():
     assert [(fold.test.index[0], fold.test.index[-1], len(fold.fitted)) for fold in before] == [
         (first, first + 199, first) for first in (200, 400, 600, 800)
     ]
-    assert [(fold.test.index[0], len(fold.fitted)) for fold in others] == [(k, 800) for k in range(0, 1000, 200)]
+    assert [(fold.test.index[0], len(fold.fitted)) for fold in others] == [
+        (k, 800) for k in range(0, 1000, 200)
+    ]
 
 
 def test_nearly_every_trial_is_a_test_where_nothing_is_learnt():
@@ -138,7 +144,9 @@ def test_the_tests_would_catch_scores_that_are_not_out_of_fold():
 def test_out_of_fold_scores_stand_at_their_own_trials():
     trials = Gaussians(1.0).trials(10, 104)
     scores = out_of_fold(trials, Spy(), 5)
-    assert np.array_equal(scores.values, trials.rows[:, 0]) and np.array_equal(scores.index, trials.index)
+    assert np.array_equal(scores.values, trials.rows[:, 0]) and np.array_equal(
+        scores.index, trials.index
+    )
 
 
 @given(st.integers(0, 500), st.integers(1, 5000), st.integers(1, 20))
@@ -157,7 +165,10 @@ def test_crossfit_bounds_exceed_the_truth_no_more_often_than_nominal(order):
     needs twice the variance is shown in tests/estimators/test_curve.py.
     """
     recipe = Crossfit(trials=400, order=order, inner=2)
-    found = [Curve()(recipe(Noise(seed), Logistic(), Advantage(), CLAIM), GDP()).lower for seed in range(60)]
+    found = [
+        Curve()(recipe(Noise(seed), Logistic(), Advantage(), CLAIM), GDP()).lower
+        for seed in range(60)
+    ]
     assert sum(lower > 0 for lower in found) < 22
 
 
@@ -179,7 +190,10 @@ def test_crossfit_reaches_nearly_what_all_its_trials_can_tell():
     """The limit at μ = 1 with 1,900 tested a side is 0.958; measured 0.951, one audit's sd 0.033, so 5 sd of a mean of 60
     are 0.021 (a chance of 6e-7). The twin that reads the last part alone has a mean of 0.904, and is caught.
     """
-    found = [Crossfit(trials=4000)(Stream(1.0, seed), LikelihoodRatio(), Advantage(), CLAIM) for seed in range(60)]
+    found = [
+        Crossfit(trials=4000)(Stream(1.0, seed), LikelihoodRatio(), Advantage(), CLAIM)
+        for seed in range(60)
+    ]
     whole, last = (
         np.mean([Curve()(Evidence(evidence.folds[part]), GDP()).lower for evidence in found])
         for part in (slice(None), slice(-1, None))
@@ -191,7 +205,10 @@ def test_crossfit_reaches_nearly_what_all_its_trials_can_tell():
     ("options", "says"),
     [
         ({"trials": 80}, "trials=80 leaves 16 for each of 5 parts, which need 20; raise trials"),
-        ({"trials": 400}, "trials=400 leaves 16 for each of 5 inner slices, which need 20; raise trials"),
+        (
+            {"trials": 400},
+            "trials=400 leaves 16 for each of 5 inner slices, which need 20; raise trials",
+        ),
     ],
 )
 def test_parts_that_are_too_small_are_refused(options, says):
@@ -210,7 +227,9 @@ def test_crossfit_says_how_many_it_tests():
 
 def sequential(mu, claimed, seed, attacker=None, **options):
     source = Stream(mu, seed)
-    return Sequential(**options)(source, attacker or LikelihoodRatio(), Advantage(), Claim(GDP(), claimed))
+    return Sequential(**options)(
+        source, attacker or LikelihoodRatio(), Advantage(), Claim(GDP(), claimed)
+    )
 
 
 class Stream(Gaussians):
@@ -269,7 +288,9 @@ def test_parts_grow_by_a_third_and_end_at_the_budget():
     assert cuts[0] == 400 and cuts[-1] == 10_000 and np.all(sizes % 2 == 0)
     for before, size in itertools.islice(zip(cuts, sizes, strict=False), len(sizes) - 1):
         assert size == pytest.approx(before / 3, abs=2)
-    assert cuts[-2] / 3 - 2 <= sizes[-1] <= 1.5 * cuts[-2] / 3 + 2 or sizes[-1] >= 0.5 * cuts[-2] / 3
+    assert (
+        cuts[-2] / 3 - 2 <= sizes[-1] <= 1.5 * cuts[-2] / 3 + 2 or sizes[-1] >= 0.5 * cuts[-2] / 3
+    )
 
 
 def test_what_is_tested_was_never_used_before():
@@ -306,18 +327,30 @@ def test_the_bound_that_tests_the_claim_is_the_given_one_a_bet_or_that_of_the_la
     crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     stopped = sequential(2.0, 1.0, 0)
     assert claim_test(given, held, GDP()) == given(held, GDP())
-    folded = dataclasses.replace(crossed, folds=crossed.folds[::-1])  # no longer in the order in which they were used
+    folded = dataclasses.replace(
+        crossed, folds=crossed.folds[::-1]
+    )  # no longer in the order in which they were used
     assert claim_test(given, folded, GDP()) == given(Evidence(folded.folds[-1:]), GDP())
-    assert claim_test(given, crossed, GDP()) == Betting(significance=given.significance)(crossed, GDP())
+    assert claim_test(given, crossed, GDP()) == Betting(significance=given.significance)(
+        crossed, GDP()
+    )
     found = claim_test(given, stopped, GDP())
-    assert (found.estimator, found.significance, found.anytime) == ("betting", 0.01, True) and found.lower > 1.0
+    assert (found.estimator, found.significance, found.anytime) == (
+        "betting",
+        0.01,
+        True,
+    ) and found.lower > 1.0
 
 
 def test_what_is_timed_still_says_whether_it_learns():
     clock = Clock(silent)
     assert clock.attacker(Logistic()).learns and not clock.attacker(LikelihoodRatio()).learns
-    assert clock.attacker(lambda trials: lambda unseen: unseen.rows[:, 0]).learns  # one that does not say so
-    evidence = Crossfit(trials=1000)(Gaussians(1.0), clock.attacker(LikelihoodRatio()), median, CLAIM)
+    assert clock.attacker(
+        lambda trials: lambda unseen: unseen.rows[:, 0]
+    ).learns  # one that does not say so
+    evidence = Crossfit(trials=1000)(
+        Gaussians(1.0), clock.attacker(LikelihoodRatio()), median, CLAIM
+    )
     assert evidence.folds[0].test.index[0] == 50
     assert {stage.name for stage in clock.stages()} == {"attack", "scores"}
 
@@ -325,8 +358,14 @@ def test_what_is_timed_still_says_whether_it_learns():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"first": 90}, "protocol.first=90 leaves 18 for each of 5 inner slices, which need 20; raise protocol.first"),
-        ({"budget": 400}, "protocol.budget=400 leaves nothing to test after protocol.first=400; raise trials"),
+        (
+            {"first": 90},
+            "protocol.first=90 leaves 18 for each of 5 inner slices, which need 20; raise protocol.first",
+        ),
+        (
+            {"budget": 400},
+            "protocol.budget=400 leaves nothing to test after protocol.first=400; raise trials",
+        ),
     ],
 )
 def test_budgets_that_cannot_be_are_refused(options, says):

@@ -58,16 +58,24 @@ def no_start(desk, monkeypatch):
     return settings_of
 
 
-def test_a_start_that_fails_is_one_line_that_names_a_private_file_with_the_rest(no_start, desk, capfd):
+def test_a_start_that_fails_is_one_line_that_names_a_private_file_with_the_rest(
+    no_start, desk, capfd
+):
     with pytest.raises(RayStartError, match="does not start on this machine") as said:
         start_ray(None, 2)
     line = str(said.value)
-    assert "\n" not in line and "(The current node timed out during startup;" in line and "use backend=serial" in line
+    assert (
+        "\n" not in line
+        and "(The current node timed out during startup;" in line
+        and "use backend=serial" in line
+    )
     (kept,) = desk.glob("*.log")
     assert str(kept) in line and mode(kept) == 0o600
     assert kept.read_text().count("line of C\n") == 60 and "line of Python" in kept.read_text()
     assert capfd.readouterr().err == "", "nothing of Ray's reaches the terminal"
-    assert no_start[0]["address"] == "local" and Path(no_start[0]["_temp_dir"]).parent.parent == desk
+    assert (
+        no_start[0]["address"] == "local" and Path(no_start[0]["_temp_dir"]).parent.parent == desk
+    )
 
 
 def test_auto_plays_here_what_ray_cannot_and_says_so(no_start, tmp_path, caplog, monkeypatch):
@@ -78,7 +86,10 @@ def test_auto_plays_here_what_ray_cannot_and_says_so(no_start, tmp_path, caplog,
     for name in ("rows", "bits", "index", "run", "log_ratio"):
         assert np.array_equal(getattr(alone, name), getattr(fallen, name))
     (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("audit")]
-    assert said.startswith("backend=auto: the blocks are played in this process") and "timed out" in said
+    assert (
+        said.startswith("backend=auto: the blocks are played in this process")
+        and "timed out" in said
+    )
     assert len(no_start) == 1
 
 
@@ -123,7 +134,9 @@ def test_a_raylets_last_words_do_not_reach_standard_output(no_start, desk, capfd
         start_ray(None, 2)
     from ray._private import worker
 
-    worker.print_to_stdstream({"lines": ["Raylet is terminated."] * 60, "pid": "raylet", "is_err": False}, False)
+    worker.print_to_stdstream(
+        {"lines": ["Raylet is terminated."] * 60, "pid": "raylet", "is_err": False}, False
+    )
     assert capfd.readouterr().out == ""
 
 
@@ -142,7 +155,8 @@ def test_the_token_is_for_its_user_alone(desk):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("RAY_AUTH_TOKEN", "x"), ("RAY_AUTH_TOKEN_PATH", "/x"), ("RAY_AUTH_MODE", "disabled")]
+    ("name", "value"),
+    [("RAY_AUTH_TOKEN", "x"), ("RAY_AUTH_TOKEN_PATH", "/x"), ("RAY_AUTH_MODE", "disabled")],
 )
 def test_a_token_that_is_elsewhere_is_left_alone(desk, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
@@ -177,7 +191,9 @@ def test_foreign_things_in_the_temporary_folder_neither_hang_nor_go(desk, own_fo
     (desk / "audit-ray-dead/lock").touch()
     folder = own_folder()
     left = {path.name for path in desk.iterdir()} - {folder.name}
-    assert left == {"audit-ray-fifo", "audit-ray-link", "audit-ray-folder", "audit-ray-bare"}, "the dead one's is gone"
+    assert left == {"audit-ray-fifo", "audit-ray-link", "audit-ray-folder", "audit-ray-bare"}, (
+        "the dead one's is gone"
+    )
     assert (tmp_path / "precious/lock").exists()
     assert mode(folder) == 0o700
     assert own_folder() != folder and folder.exists(), "a living one's stays"
@@ -194,13 +210,17 @@ def test_another_users_folder_is_left_alone(desk, own_folder, monkeypatch):
 def test_a_socket_in_the_longest_temporary_folder_still_has_a_name():
     home = "/" + "x" * (ray_session.LONGEST - 1)
     session = "session_2026-12-01_02-54-31_564463_4194304"  # the largest process number
-    assert len(f"{home}/audit-ray-12345678/{ray_session.RAYS}/{session}/sockets/plasma_store") == 107
+    assert (
+        len(f"{home}/audit-ray-12345678/{ray_session.RAYS}/{session}/sockets/plasma_store") == 107
+    )
 
 
 def test_what_a_start_left_running_is_ended_and_nothing_else(desk):
     folder = desk / "audit-ray-x"
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
-    rays = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)", f"--log={folder}/r"])
+    rays = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(100)", f"--log={folder}/r"]
+    )
     try:
         ray_session._end_processes(folder)
         assert rays.wait(10) == -signal.SIGKILL and other.poll() is None
@@ -218,7 +238,8 @@ def test_a_cluster_that_answers_no_longer_is_said(monkeypatch, desk):
     session = ray_session._Session("10.0.0.5:6379", folder, gcs="127.0.0.1:1")
     monkeypatch.setattr(ray_session, "_sessions", [session])
     with pytest.raises(
-        AuditError, match=r"the cluster at 10\.0\.0\.5:6379 answers no longer;.*finished blocks are kept"
+        AuditError,
+        match=r"the cluster at 10\.0\.0\.5:6379 answers no longer;.*finished blocks are kept",
     ):
         ray_session.refuse_if_dead()
     assert not ray_session._sessions, "the next audit connects anew"

@@ -24,7 +24,9 @@ def test_the_figures():
 def test_noise_that_is_30_per_cent_off_is_found(scale):
     rng = np.random.default_rng(0)
     shares = [recovered(100, 1000, (10 * scale,), rng)[0] for _ in range(30)]
-    assert abs(np.mean(shares) - predicted(100, 1000, 10)) > 5 * np.std(shares) / math.sqrt(30) + 1e-3
+    assert (
+        abs(np.mean(shares) - predicted(100, 1000, 10)) > 5 * np.std(shares) / math.sqrt(30) + 1e-3
+    )
 
 
 def test_without_noise_to_speak_of_every_bit_comes_back_and_with_very_much_none():
@@ -36,12 +38,16 @@ def test_without_noise_to_speak_of_every_bit_comes_back_and_with_very_much_none(
 
 def test_eps_and_noise_are_two_words_for_one_thing():
     by_eps = Reconstruction(eps=(1.0, 5.0), m=300, n=20, repeats=2)
-    assert [eps_from_rho(300 / (2 * sd**2), 1e-5) for sd in by_eps.noise] == pytest.approx([1.0, 5.0])
+    assert [eps_from_rho(300 / (2 * sd**2), 1e-5) for sd in by_eps.noise] == pytest.approx(
+        [1.0, 5.0]
+    )
     assert [point.eps for point in by_eps()] == pytest.approx([1.0, 5.0])
 
 
 def test_the_same_seed_gives_the_same_shares_and_another_one_does_not():
-    one, again, other = (Reconstruction(n=20, m=60, sd=(3.0,), repeats=5, seed=seed)()[0].share for seed in (1, 1, 2))
+    one, again, other = (
+        Reconstruction(n=20, m=60, sd=(3.0,), repeats=5, seed=seed)()[0].share for seed in (1, 1, 2)
+    )
     assert one == again != other
 
 

@@ -14,18 +14,25 @@ LAWS = {
     "a bit": lambda rng, b, n: (rng.random(n) < 0.3 + 0.4 * b).astype(float),
     "counts": lambda rng, b, n: rng.poisson(5 + b, n).astype(float),
     "scaled counts": lambda rng, b, n: rng.poisson(500 + b, n) * np.pi,
-    "a fine lattice, far apart": lambda rng, b, n: np.round(rng.normal(3 * b, size=n) * 3000) * np.pi / 3000,
+    "a fine lattice, far apart": lambda rng, b, n: (
+        np.round(rng.normal(3 * b, size=n) * 3000) * np.pi / 3000
+    ),
     "rounded": lambda rng, b, n: np.round(rng.normal(b, size=n), 3),
     "single precision": lambda rng, b, n: rng.normal(b, size=n).astype(np.float32).astype(float),
     "half precision": lambda rng, b, n: rng.normal(b, size=n).astype(np.float16).astype(float),
-    "clipped at full precision": lambda rng, b, n: np.clip(rng.normal(b, size=n), -1 / 3, np.pi / 3),
-    "a Laplace ratio": lambda rng, b, n: np.e / 2 * np.clip(2 * (b + rng.laplace(size=n)) - 1, -1, 1),
+    "clipped at full precision": lambda rng, b, n: np.clip(
+        rng.normal(b, size=n), -1 / 3, np.pi / 3
+    ),
+    "a Laplace ratio": lambda rng, b, n: (
+        np.e / 2 * np.clip(2 * (b + rng.laplace(size=n)) - 1, -1, 1)
+    ),
     "heavy tailed": lambda rng, b, n: rng.zipf(1.3, n) % 10**9 * np.sqrt(2),
     "as many atoms as runs": lambda rng, b, n: rng.integers(0, n, n) * np.pi,
     "a grid of short decimals": lambda rng, b, n: np.arange(n) % max(n // 2, 1) / 1000 + b,
     "infinite": lambda rng, b, n: np.where(rng.random(n) < 0.5, np.inf, rng.normal(b, size=n)),
     "regression stumps": lambda rng, b, n: sum(
-        (rng.normal(b * 0.1, size=n)[:, None] > np.linspace(-2, 2, 40)) @ np.random.default_rng(j).normal(size=40)
+        (rng.normal(b * 0.1, size=n)[:, None] > np.linspace(-2, 2, 40))
+        @ np.random.default_rng(j).normal(size=40)
         for j in range(3)
     ),
 }
@@ -97,9 +104,13 @@ def test_each_score_five_times_is_refused_and_would_have_accused():
     wrong = 0
     for seed in range(200):
         ins, outs = np.repeat(np.random.default_rng(seed).normal(size=(2, 100)), 5, axis=1)
-        found = audit.bound(ins, outs, estimator=JointBayes(), significance=0.01, threshold=0.0, repeats=True)
+        found = audit.bound(
+            ins, outs, estimator=JointBayes(), significance=0.01, threshold=0.0, repeats=True
+        )
         wrong += found.lower > 0
     # P(Bin(200, 0.01) ≥ 14) < 1e-6: more are wrong than is promised, which is why they are refused.
     assert wrong >= 14
-    with pytest.raises(AuditError, match=r"800 of 1,000 scores are exact repeats of others, .* say repeats=True"):
+    with pytest.raises(
+        AuditError, match=r"800 of 1,000 scores are exact repeats of others, .* say repeats=True"
+    ):
         audit.bound(ins, outs, significance=0.01)

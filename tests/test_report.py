@@ -21,14 +21,39 @@ from matplotlib.text import Text
 from rich.console import Console
 
 from audit import privacy
-from audit.core import Bound, Claim, Efficiency, Evidence, Fold, Power, Result, Scores, Stage, Verdict
+from audit.core import (
+    Bound,
+    Claim,
+    Efficiency,
+    Evidence,
+    Fold,
+    Power,
+    Result,
+    Scores,
+    Stage,
+    Verdict,
+)
 from audit.criteria import Advantage, MuHat
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes
 from audit.privacy import GDP, ZCDP, ApproximateDP
-from audit.report import curves, facts, figures, files, page, reconstruction, sentences, style, tables
+from audit.report import (
+    curves,
+    facts,
+    figures,
+    files,
+    page,
+    reconstruction,
+    sentences,
+    style,
+    tables,
+)
 
-RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850  # REFERENCE.md, eps 1, delta 0.01
+RHO, IMPLIED, DIRECT = (
+    0.10341283143,
+    0.45478089545,
+    0.53251664850,
+)  # REFERENCE.md, eps 1, delta 0.01
 
 
 def page_of(result: Result) -> str:
@@ -42,13 +67,23 @@ def sweep_page_of(results: list[Result], *words: str) -> str:
 def gaussian(mu: float, per_side: int, first: int, seed: int) -> Scores:
     bits = np.tile([False, True], per_side)
     index = np.arange(first, first + 2 * per_side)
-    return Scores(np.random.default_rng(seed).normal(size=2 * per_side) + mu * bits, bits, index, index)
+    return Scores(
+        np.random.default_rng(seed).normal(size=2 * per_side) + mu * bits, bits, index, index
+    )
 
 
-def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, seed: int = 7, name: str = "") -> Result:
+def fake(
+    criterion: str = "advantage",
+    eps: float = 1.0,
+    mu: float = IMPLIED,
+    seed: int = 7,
+    name: str = "",
+) -> Result:
     selection = gaussian(mu, 1000, 0, seed)
     threshold = (MuHat() if criterion == "mu_hat" else Advantage())(selection)
-    evidence = Evidence((Fold(np.array([], int), selection, threshold, gaussian(mu, 2000, 10_000, seed + 100)),))
+    evidence = Evidence(
+        (Fold(np.array([], int), selection, threshold, gaussian(mu, 2000, 10_000, seed + 100)),)
+    )
     rho = privacy.rho_from_eps_delta(eps, 0.01)
     claims = (
         Claim(GDP(), privacy.implied_mu(rho)),
@@ -57,7 +92,11 @@ def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, se
         Claim(GDP(), 1.01 * privacy.implied_mu(rho), numerical=True),
     )
     estimators = (JointBayes(), ClopperPearson())
-    bounds = tuple(estimate(evidence, notion) for estimate in estimators for notion in (GDP(), ApproximateDP(0.01)))
+    bounds = tuple(
+        estimate(evidence, notion)
+        for estimate in estimators
+        for notion in (GDP(), ApproximateDP(0.01))
+    )
     return Result(
         name=name or f"mst_fixed eps={eps:g} xgboost {criterion}",
         config={
@@ -76,9 +115,17 @@ def fake(criterion: str = "advantage", eps: float = 1.0, mu: float = IMPLIED, se
         power=Power(GDP(), 0.4035, 0.62, 2480),
         efficiency=Efficiency(0.95, 0.9, 0.85, 0.8, 0.45, 0.03),
         errors=(0.04, 0.035),
-        verdict=Verdict("tight", "Little room below the claim.", ClopperPearson(significance=0.01)(evidence, GDP())),
+        verdict=Verdict(
+            "tight",
+            "Little room below the claim.",
+            ClopperPearson(significance=0.01)(evidence, GDP()),
+        ),
         stages=(Stage("trials", 3.0), Stage("attack", 1.25)),
-        provenance={"git_commit": "abc", "trials": "6000", "command": "python -m audit mechanism=mst_fixed eps=1"},
+        provenance={
+            "git_commit": "abc",
+            "trials": "6000",
+            "command": "python -m audit mechanism=mst_fixed eps=1",
+        },
         notes=("a note",),
     )
 
@@ -97,13 +144,19 @@ def slow_tradeoff(scores: Scores) -> list[tuple[float, float]]:
     return [(0.0, 1.0)] + [(c.fpr, c.fnr) for c in counts]
 
 
-pairs = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0, math.inf]), st.booleans()), min_size=2, max_size=30)
+pairs = st.lists(
+    st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 2.0, math.inf]), st.booleans()),
+    min_size=2,
+    max_size=30,
+)
 
 
 @given(pairs)
 @settings(deadline=None)
 def test_tradeoff_is_that_of_every_threshold(drawn: list[tuple[float, bool]]) -> None:
-    values, bits = (np.array(column) for column in zip(*[*drawn, (0.0, False), (0.0, True)], strict=True))
+    values, bits = (
+        np.array(column) for column in zip(*[*drawn, (0.0, False), (0.0, True)], strict=True)
+    )
     scores = Scores(values, bits, np.arange(len(bits)), np.arange(len(bits)))
     alpha, beta = curves.tradeoff(scores)
     np.testing.assert_allclose(np.column_stack([alpha, beta]), slow_tradeoff(scores))
@@ -137,7 +190,9 @@ def test_frontiers_are_references_and_claims_each_once(result: Result) -> None:
     numerical = found["GDP", round(1.01 * privacy.implied_mu(RHO), 6)]
     assert "numerical" in numerical.label and numerical.dash
     swapped = dataclasses.replace(result, claims=result.claims[1:])
-    assert [f.label for f in curves.frontiers(swapped) if "claim" in f.label] == ["claim: (1, 0.01)-DP"]
+    assert [f.label for f in curves.frontiers(swapped) if "claim" in f.label] == [
+        "claim: (1, 0.01)-DP"
+    ]
 
 
 def test_a_frontier_is_its_notions_curve_kinks_included(result: Result) -> None:
@@ -147,19 +202,33 @@ def test_a_frontier_is_its_notions_curve_kinks_included(result: Result) -> None:
         assert set(frontier.notion.kinks(frontier.parameter)) <= set(alpha)
 
 
-def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is_read_from(result: Result) -> None:
+def test_tradeoff_figure_shows_the_curve_the_point_and_the_box_that_the_bound_is_read_from(
+    result: Result,
+) -> None:
     (ax,) = figures.tradeoff_figure(result).axes
     lines = [np.column_stack(line.get_data()) for line in ax.lines]
     measured = np.column_stack(curves.tradeoff(result.evidence.folds[0].test))
     assert any(line.shape == measured.shape and np.allclose(line, measured) for line in lines)
     counts = result.evidence.counts
-    assert any(line.shape == (1, 2) and np.allclose(line[0], (counts.fpr, counts.fnr)) for line in lines)
+    assert any(
+        line.shape == (1, 2) and np.allclose(line[0], (counts.fpr, counts.fnr)) for line in lines
+    )
     (box,) = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
     corner = (box.get_x() + box.get_width(), box.get_y() + box.get_height())
-    assert GDP().parameter(*corner) == pytest.approx(ClopperPearson(significance=0.1).lower(counts, GDP()))
+    assert GDP().parameter(*corner) == pytest.approx(
+        ClopperPearson(significance=0.1).lower(counts, GDP())
+    )
     assert GDP().parameter(box.get_x(), box.get_y()) > result.mu_hat > GDP().parameter(*corner)
     told = " ".join(text.get_text() for text in ax.texts)
-    for words in ("random guessing", "implied μ", "direct μ", "(1, 0.01)-DP", "0.1034-zCDP", "numerical", "chosen"):
+    for words in (
+        "random guessing",
+        "implied μ",
+        "direct μ",
+        "(1, 0.01)-DP",
+        "0.1034-zCDP",
+        "numerical",
+        "chosen",
+    ):
         assert words in told
 
 
@@ -172,7 +241,11 @@ def test_a_simultaneous_band_lies_around_the_measured_curve(result: Result) -> N
         for a in alpha
     ]
     assert np.all(low <= curve) and np.all(curve <= high)
-    (drawn,) = [c for c in figures.tradeoff_figure(result).axes[0].collections if c.get_alpha() == curves.BAND]
+    (drawn,) = [
+        c
+        for c in figures.tradeoff_figure(result).axes[0].collections
+        if c.get_alpha() == curves.BAND
+    ]
     reach = drawn.get_paths()[0].get_extents()
     assert reach.x0 == 0 and reach.x1 == 1
     header, rows = page.curve_points(result)
@@ -193,8 +266,12 @@ def test_the_exact_curve_is_drawn_and_said_where_it_is_known(result: Result) -> 
 def test_no_box_where_counts_are_not_binomial(result: Result) -> None:
     fold = result.evidence.folds[0]
     repeated = dataclasses.replace(fold.test, run=np.zeros(len(fold.test), int))
-    together = dataclasses.replace(result, evidence=Evidence((dataclasses.replace(fold, test=repeated),)))
-    assert not [p for p in figures.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)]
+    together = dataclasses.replace(
+        result, evidence=Evidence((dataclasses.replace(fold, test=repeated),))
+    )
+    assert not [
+        p for p in figures.tradeoff_figure(together).axes[0].patches if isinstance(p, Rectangle)
+    ]
     assert curves.band(together) is None and "band" not in "".join(page.curve_points(together)[0])
 
 
@@ -208,8 +285,12 @@ def touching(figure: Figure) -> list[tuple[str, str]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure).draw()
-    boxes = [(t.get_text(), Text.get_window_extent(t)) for ax in figure.axes for t in ax.texts]  # without leaders
-    return [(a, b) for i, (a, one) in enumerate(boxes) for b, other in boxes[:i] if one.overlaps(other)]
+    boxes = [
+        (t.get_text(), Text.get_window_extent(t)) for ax in figure.axes for t in ax.texts
+    ]  # without leaders
+    return [
+        (a, b) for i, (a, one) in enumerate(boxes) for b, other in boxes[:i] if one.overlaps(other)
+    ]
 
 
 def test_touching_notices() -> None:
@@ -228,7 +309,9 @@ def test_threshold_figure_marks_the_choice(result: Result) -> None:
     assert any(list(line.get_xdata()) == [threshold, threshold] for line in ax.lines)
     advantage = next(line for line in ax.lines if to_hex(line.get_color()) == style.INK["measured"])
     x, y = (np.asarray(values) for values in advantage.get_data())
-    assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(y.max(), abs=0.005)  # two grids of quantiles
+    assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(
+        y.max(), abs=0.005
+    )  # two grids of quantiles
     assert "chosen" in " ".join(text.get_text() for text in ax.texts)
 
 
@@ -259,7 +342,12 @@ def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
     for values in ((0.0, 1.0), (-math.inf, math.inf), (math.inf, math.inf)):
         bits = np.tile([False, True], 50)
         drawn = [
-            Scores(np.where(bits, values[1], values[0]), bits, np.arange(first, first + 100), np.arange(100))
+            Scores(
+                np.where(bits, values[1], values[0]),
+                bits,
+                np.arange(first, first + 100),
+                np.arange(100),
+            )
             for first in (0, 100)
         ]
         fold = Fold(np.array([], int), drawn[0], values[1], drawn[1])
@@ -279,10 +367,18 @@ def test_a_collapsed_threshold_is_explained_and_a_good_one_is_not(result: Result
     nothing = (Bound("joint_bayes", GDP(), 0.0, 0.1, "Bayesian"),)
     told = sentences.why_collapsed(dataclasses.replace(result, evidence=at_corner, bounds=nothing))
     assert told is not None
-    assert "0 of 1000 absent" in told and "∞ on the selection trials" in told and "a bound of 0.000" in told
+    assert (
+        "0 of 1000 absent" in told
+        and "∞ on the selection trials" in told
+        and "a bound of 0.000" in told
+    )
     assert sentences.why_collapsed(result) is None
-    kept = dataclasses.replace(result, evidence=at_corner, bounds=(Bound("b", GDP(), 0.4, 0.1, "Bayesian"),))
-    assert sentences.why_collapsed(kept) is None  # a corner that the test confirms is a find, not a collapse
+    kept = dataclasses.replace(
+        result, evidence=at_corner, bounds=(Bound("b", GDP(), 0.4, 0.1, "Bayesian"),)
+    )
+    assert (
+        sentences.why_collapsed(kept) is None
+    )  # a corner that the test confirms is a find, not a collapse
     apart = fake("mu_hat", mu=30.0)  # mu_hat is ∞ there too, and rightly so
     assert apart.mu_hat == math.inf and sentences.why_collapsed(apart) is None
 
@@ -299,7 +395,10 @@ def printed(what: object, width: int = 100) -> str:
 @pytest.mark.parametrize("width", [80, 120])
 def test_table_says_all(result: Result, width: int) -> None:
     lines = printed(tables.table(result), width).splitlines()
-    assert any(re.search(r"clopper_pearson +\(0\.\d+, 0\.01\)-DP +10 % +finite-sample", line) for line in lines)
+    assert any(
+        re.search(r"clopper_pearson +\(0\.\d+, 0\.01\)-DP +10 % +finite-sample", line)
+        for line in lines
+    )
     told = " ".join(" ".join(lines).split())
     counts = result.evidence.counts
     for words in (
@@ -332,7 +431,9 @@ def test_table_says_all(result: Result, width: int) -> None:
 
 def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
     paper = [
-        dataclasses.replace(result, name="default", config={"published": {"mu_emp": 0.43, "corrected": 0.3405}}),
+        dataclasses.replace(
+            result, name="default", config={"published": {"mu_emp": 0.43, "corrected": 0.3405}}
+        ),
         dataclasses.replace(result, name="black_box", config={"published": {"mu_emp": 0.2}}),
     ]
     header, rows = tables.sweep_rows(paper)
@@ -351,7 +452,11 @@ def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
 @pytest.fixture(scope="module")
 def grid() -> list[Result]:
     mus = {0.5: 0.265437, 1.0: 0.454781, 2.0: 0.781125}  # REFERENCE.md
-    return [fake(eps=eps, mu=mu, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps, mu in mus.items()]
+    return [
+        fake(eps=eps, mu=mu, name=f"{m} eps={eps:g} xgboost")
+        for m in ("mst", "aim")
+        for eps, mu in mus.items()
+    ]
 
 
 def test_eps_figure_has_a_line_a_mechanism_and_the_references(grid: list[Result]) -> None:
@@ -359,12 +464,21 @@ def test_eps_figure_has_a_line_a_mechanism_and_the_references(grid: list[Result]
     assert figure is not None
     (ax,) = figure.axes
     lines = {to_hex(line.get_color()): np.asarray(line.get_ydata(), float) for line in ax.lines}
-    np.testing.assert_allclose(lines[style.INK["implied"]], [0.265437, 0.454781, 0.781125], atol=1e-6)
-    np.testing.assert_allclose(lines[style.INK["direct"]], [0.317772, 0.532517, 0.895853], atol=1e-6)
+    np.testing.assert_allclose(
+        lines[style.INK["implied"]], [0.265437, 0.454781, 0.781125], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        lines[style.INK["direct"]], [0.317772, 0.532517, 0.895853], atol=1e-6
+    )
     assert len(ax.lines) == 4
     aim = [r.bounds[0].lower for r in grid[3:]]
     assert any(np.allclose(line, aim) for line in lines.values())
-    assert {text.get_text() for text in ax.texts} == {"implied μ", "direct μ", "mu_emp mst", "mu_emp aim"}
+    assert {text.get_text() for text in ax.texts} == {
+        "implied μ",
+        "direct μ",
+        "mu_emp mst",
+        "mu_emp aim",
+    }
     assert not touching(figure)
 
 
@@ -386,7 +500,12 @@ def test_bars_are_as_long_as_mu_emp(grid: list[Result]) -> None:
 
 def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
     path = files.save_sweep(grid, tmp_path, "epsilon_grid", "audit sweep=epsilon_grid")
-    assert {p.name for p in tmp_path.iterdir()} == {"report.html", "sweep.csv", "mu_emp.png", "mu_emp_against_eps.png"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "report.html",
+        "sweep.csv",
+        "mu_emp.png",
+        "mu_emp_against_eps.png",
+    }
     read = Page(path.read_text("utf-8"))
     assert "6 audits: 6 tight." in read.text and "audit sweep=epsilon_grid" in read.text
     assert read.text.count("it knows GDP only") == 1  # what all audits share is said once
@@ -441,7 +560,13 @@ def test_page_is_well_formed_and_says_the_verdict_first(result: Result) -> None:
     ]
     places = [read.text.index(words) for words in order]
     assert places == sorted(places)
-    for words in ("abc", "6000", "python -m audit mechanism=mst_fixed eps=1", "a note", "mu_emp (joint_bayes)"):
+    for words in (
+        "abc",
+        "6000",
+        "python -m audit mechanism=mst_fixed eps=1",
+        "a note",
+        "mu_emp (joint_bayes)",
+    ):
         assert words in read.text
     ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
@@ -473,7 +598,9 @@ def test_page_follows_light_and_dark(result: Result) -> None:
     html = page_of(result)
     assert "prefers-color-scheme: dark" in html
     body = html[html.index("</style>") :]
-    assert not re.findall(r"#[0-9a-f]{6}\b", body)  # a fixed colour would stay when the scheme changes
+    assert not re.findall(
+        r"#[0-9a-f]{6}\b", body
+    )  # a fixed colour would stay when the scheme changes
     for role in ("measured", "implied", "direct", "ink", "paper"):
         assert f"var(--{role})" in body
     assert len(set(style.INK.values())) == len(style.INK)  # roles are told by their colours
@@ -489,7 +616,9 @@ def test_page_escapes_everything() -> None:
         provenance={evil: evil, "command": evil},
         config={"a": evil},
         stages=(Stage(evil, 1.0),),
-        verdict=Verdict("loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)),
+        verdict=Verdict(
+            "loose", evil, dataclasses.replace(fake().verdict.accusing, estimator=evil)
+        ),
     )
     for html in (page_of(result), sweep_page_of([result, fake()], evil, evil)):
         read = Page(html)
@@ -502,7 +631,9 @@ def test_page_escapes_everything() -> None:
 def test_what_is_under_the_pointer_cannot_end_its_script(result: Result) -> None:
     """Labels of claims are a user's own words: JSON in a page must have no < of theirs."""
     figure = figures.tradeoff_figure(result)
-    readings = page.Readings("α", np.array([0.0, 1.0]), [("</script><b>&", "measured", np.array([1.0, math.inf]))])
+    readings = page.Readings(
+        "α", np.array([0.0, 1.0]), [("</script><b>&", "measured", np.array([1.0, math.inf]))]
+    )
     told = page._hover(figure, readings)
     assert "<" not in told and "&" not in told
     read = json.loads(told)
@@ -542,7 +673,9 @@ def test_readings_are_the_curves_of_the_figure(result: Result) -> None:
         assert values["measured"][place] == pytest.approx(least)
         assert values["band, low"][place] <= least <= values["band, high"][place]
     frontier = curves.frontiers(result)[0]
-    np.testing.assert_allclose(values[frontier.label], frontier.notion.beta(told.x, frontier.parameter))
+    np.testing.assert_allclose(
+        values[frontier.label], frontier.notion.beta(told.x, frontier.parameter)
+    )
 
 
 def test_readings_of_thresholds_ascend_and_are_the_rates(result: Result) -> None:
@@ -553,7 +686,9 @@ def test_readings_of_thresholds_ascend_and_are_the_rates(result: Result) -> None
     values = {name: y for name, _, y in told.curves}
     for place in (0, len(told.x) // 2, -1):
         counts = selection.count(told.x[place])
-        assert (values["fpr"][place], values["fnr"][place]) == pytest.approx((counts.fpr, counts.fnr), abs=1e-9)
+        assert (values["fpr"][place], values["fnr"][place]) == pytest.approx(
+            (counts.fpr, counts.fnr), abs=1e-9
+        )
         assert values["advantage"][place] == pytest.approx(1 - counts.fpr - counts.fnr)
 
 
@@ -565,7 +700,9 @@ def test_readings_stand_where_the_figure_has_its_axes(result: Result) -> None:
     ax, (left, top, right, bottom) = figure.axes[0], told["frame"]
     for x, y in ((0.0, 0.0), (0.3, 0.8), (1.0, 1.0)):
         across, up = figure.transFigure.inverted().transform(ax.transData.transform((x, y)))
-        assert (left + x * (right - left), bottom - y * (bottom - top)) == pytest.approx((across, 1 - up), abs=1e-9)
+        assert (left + x * (right - left), bottom - y * (bottom - top)) == pytest.approx(
+            (across, 1 - up), abs=1e-9
+        )
 
 
 def meant(result: Result) -> list[tuple[str, ...]]:
@@ -583,7 +720,9 @@ def test_meaning_is_that_of_reference_md(result: Result) -> None:
     approximate = dataclasses.replace(result, claims=(Claim(ApproximateDP(0.01), 1.0),))
     assert meant(approximate)[0][0] == "73.1 %"
     # (1, 0.01) is what ρ buys at δ = 0.01, so its cap is that of ε = 1.
-    concentrated = dataclasses.replace(result, claims=(Claim(ZCDP(), RHO), Claim(ApproximateDP(0.01), 1.0)))
+    concentrated = dataclasses.replace(
+        result, claims=(Claim(ZCDP(), RHO), Claim(ApproximateDP(0.01), 1.0))
+    )
     assert meant(concentrated)[0][0] == "73.1 %"
 
 
@@ -619,7 +758,14 @@ def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> Non
     import pandas
 
     path = files.save(result, tmp_path / "new" / "folder")
-    names = {"report.html", "config.yaml", "tradeoff.csv", "tradeoff.png", "threshold.png", "scores.parquet"}
+    names = {
+        "report.html",
+        "config.yaml",
+        "tradeoff.csv",
+        "tradeoff.png",
+        "threshold.png",
+        "scores.parquet",
+    }
     assert {p.name for p in path.parent.iterdir()} == names
     assert yaml.safe_load((path.parent / "config.yaml").read_text("utf-8")) == result.config
 
@@ -627,11 +773,16 @@ def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> Non
     test = scores[scores["part"] == "test"]
     said = test["score"] >= result.evidence.folds[0].threshold
     counts = result.evidence.counts
-    assert int((said & ~test["present"]).sum()) == counts.fp and int((~said & test["present"]).sum()) == counts.fn
+    assert (
+        int((said & ~test["present"]).sum()) == counts.fp
+        and int((~said & test["present"]).sum()) == counts.fn
+    )
     assert len(scores) == 6000
 
     curve = pandas.read_csv(path.parent / "tradeoff.csv")
-    np.testing.assert_array_equal(curve[["alpha", "beta"]].T, curves.tradeoff(result.evidence.folds[0].test))
+    np.testing.assert_array_equal(
+        curve[["alpha", "beta"]].T, curves.tradeoff(result.evidence.folds[0].test)
+    )
 
 
 def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends(
@@ -641,9 +792,14 @@ def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends(
 
     monkeypatch.setattr(files, "ROWS", 50)
     files.write_tradeoff(result, tmp_path / "thin.csv")
-    thin, whole = pandas.read_csv(tmp_path / "thin.csv"), curves.tradeoff(result.evidence.folds[0].test)
+    thin, whole = (
+        pandas.read_csv(tmp_path / "thin.csv"),
+        curves.tradeoff(result.evidence.folds[0].test),
+    )
     assert len(thin) == 50 < len(whole[0])
-    places = np.searchsorted(whole[0] - whole[1], thin["alpha"] - thin["beta"])  # one rises and the other falls
+    places = np.searchsorted(
+        whole[0] - whole[1], thin["alpha"] - thin["beta"]
+    )  # one rises and the other falls
     np.testing.assert_array_equal(thin[["alpha", "beta"]].T, np.asarray(whole)[:, places])
     assert places[0] == 0 and places[-1] == len(whole[0]) - 1 and np.ptp(np.diff(places)) <= 1
 
@@ -652,7 +808,10 @@ def test_several_folds_are_all_drawn_and_saved(result: Result, tmp_path: Path) -
     other = Fold(np.array([], int), None, 0.1, gaussian(IMPLIED, 500, 50_000, 5))
     folds = dataclasses.replace(result, evidence=Evidence((*result.evidence.folds, other)))
     files.save(folds, tmp_path)
-    assert {row["fold"] for row in csv.DictReader(StringIO((tmp_path / "tradeoff.csv").read_text("utf-8")))} == {
+    assert {
+        row["fold"]
+        for row in csv.DictReader(StringIO((tmp_path / "tradeoff.csv").read_text("utf-8")))
+    } == {
         "0",
         "1",
     }

@@ -28,7 +28,19 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- which one --------------------------------------------------------------------------------------------------------
 
-NAMES = ["why?", "a#b", "50%", "x%3Fy", "a b", "ünï☃", "new\nline", "a:b@c", "&=+;", "[x", "quote'\""]
+NAMES = [
+    "why?",
+    "a#b",
+    "50%",
+    "x%3Fy",
+    "a b",
+    "ünï☃",
+    "new\nline",
+    "a:b@c",
+    "&=+;",
+    "[x",
+    "quote'\"",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,7 +59,11 @@ def test_runs_are_kept_and_found_in_a_folder_with_any_name(tmp_path: Path) -> No
     store.client.log_text(run, "there", "note.txt")
     store.finish(run, "FINISHED")
     assert [path.name for path in tmp_path.iterdir()] == ["".join(NAMES)]
-    assert {path.name.split("-")[0] for path in root.iterdir()} == {".mlflow.lock", "artifacts", "mlflow.db"}
+    assert {path.name.split("-")[0] for path in root.iterdir()} == {
+        ".mlflow.lock",
+        "artifacts",
+        "mlflow.db",
+    }
     assert {file.path for file in store.client.list_artifacts(run)} == {"report.html", "note.txt"}
     assert [found.info.run_id for found in Store.existing(root).search()] == [run]
 
@@ -83,7 +99,10 @@ def test_a_name_that_is_no_text_is_said(tmp_path: Path) -> None:
         ("http://me:se@secret@host/x", "http://host/x"),
         ("http://me:se/secret@host/x", "http://host/x"),
         ("postgresql://me:se?secret#@host/db", "postgresql://host/db"),
-        ("postgresql://host/db?user=me&password=secret", "postgresql://host/db?user=me&password=***"),
+        (
+            "postgresql://host/db?user=me&password=secret",
+            "postgresql://host/db?user=me&password=***",
+        ),
         ("https://host/users/a@b/mlflow", "https://host/users/a@b/mlflow"),
         ("sqlite:////home/me@work/x:y.db", "sqlite:////home/me@work/x:y.db"),
         ("./mlruns", "./mlruns"),
@@ -94,9 +113,14 @@ def test_what_is_secret_in_an_address_is_never_shown(uri: str, shown: str) -> No
     assert masked(f"cannot reach {uri}: no", uri) == f"cannot reach {shown}: no"
 
 
-def test_a_secret_is_hidden_where_another_program_quotes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_hidden_where_another_program_quotes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     uri = "postgresql://me:pa%2Fss@host/db"
-    assert masked("postgresql+psycopg://me:***@host, pa/ss, pa%2Fss", uri) == "postgresql+psycopg://host, ***, ***"
+    assert (
+        masked("postgresql+psycopg://me:***@host, pa/ss, pa%2Fss", uri)
+        == "postgresql+psycopg://host, ***, ***"
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t0ken")
     assert masked("Bearer t0ken", "http://host") == "Bearer ***"
 
@@ -160,7 +184,9 @@ def test_a_server_that_is_not_there_is_said_at_once(
         pytest.importorskip("psycopg", reason='no driver: pip install "dp-audit[postgres]"')
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"{scheme}://me:secret@127.0.0.1:{free_port()}/x")
     start = time.monotonic()
-    with pytest.raises(AuditError, match=r"does not answer \(.*refused.*unset MLFLOW_TRACKING_URI") as raised:
+    with pytest.raises(
+        AuditError, match=r"does not answer \(.*refused.*unset MLFLOW_TRACKING_URI"
+    ) as raised:
         Store.open(tmp_path)
     assert time.monotonic() - start < 3
     assert "secret" not in str(raised.value)
@@ -176,14 +202,19 @@ def test_a_server_that_keeps_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_server_that_is_broken_is_said_and_a_guarded_one_is_there() -> None:
-    with answering(lambda path: (503, "")) as uri, pytest.raises(AuditError, match="HTTP status 503"):
+    with (
+        answering(lambda path: (503, "")) as uri,
+        pytest.raises(AuditError, match="HTTP status 503"),
+    ):
         check_reachable(uri)
     for status in (200, 401):
         with answering(lambda path, status=status: (status, "")) as uri:
             check_reachable(uri)
 
 
-def test_a_server_that_is_healthy_and_answers_nothing_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_healthy_and_answers_nothing_else_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run_log, "CONNECT_TIMEOUT_S", 0.3)
     ended = threading.Event()
 
@@ -195,7 +226,10 @@ def test_a_server_that_is_healthy_and_answers_nothing_else_is_said(monkeypatch: 
         pytest.raises(AuditError, match=r"^the tracking server [^\n]*HTTP status 500"),
     ):
         check_reachable(uri)
-    with answering(hang) as uri, pytest.raises(AuditError, match=r"^the tracking server [^\n]*(no answer|timed out)"):
+    with (
+        answering(hang) as uri,
+        pytest.raises(AuditError, match=r"^the tracking server [^\n]*(no answer|timed out)"),
+    ):
         check_reachable(uri)
     ended.set()
 
@@ -236,7 +270,11 @@ def test_a_server_that_fails_after_it_was_opened_is_one_line_and_not_waited_for_
         known = [body for part, body in LOGGED.items() if part in path]
         if not known and how == "hangs":
             ended.wait(60)
-        return (200, known[0]) if known else (500, '{"error_code": "INTERNAL_ERROR", "message": "it\\nbroke"}')
+        return (
+            (200, known[0])
+            if known
+            else (500, '{"error_code": "INTERNAL_ERROR", "message": "it\\nbroke"}')
+        )
 
     with answering(answers) as uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
@@ -244,7 +282,9 @@ def test_a_server_that_fails_after_it_was_opened_is_one_line_and_not_waited_for_
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2" if how == "hangs" else "20")
         monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
         start = time.monotonic()
-        with pytest.raises(AuditError, match=r"^no run can be started: [^\n]*; check MLFLOW_TRACKING_URI"):
+        with pytest.raises(
+            AuditError, match=r"^no run can be started: [^\n]*; check MLFLOW_TRACKING_URI"
+        ):
             store.start("x", {})
         assert time.monotonic() - start < 20
         if how == "hangs":
@@ -268,14 +308,18 @@ def test_a_server_that_fails_after_it_was_opened_is_one_line_and_not_waited_for_
         "postgres://me:secret@host/db",
     ],
 )
-def test_what_is_no_address_is_said(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_address_is_said(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     with pytest.raises(AuditError, match=r"^MLFLOW_TRACKING_URI=[^\n]*$") as raised:
         Store.open(tmp_path)
     assert "cret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("uri", ["nonsense://x", "databricks-uc", "file:///tmp/x", "sqlite+nonsense:////tmp/x.db"])
+@pytest.mark.parametrize(
+    "uri", ["nonsense://x", "databricks-uc", "file:///tmp/x", "sqlite+nonsense:////tmp/x.db"]
+)
 def test_an_address_of_another_kind_is_opened_or_refused_in_one_line(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,12 +333,19 @@ def test_an_address_of_another_kind_is_opened_or_refused_in_one_line(
 # --- databases --------------------------------------------------------------------------------------------------------
 
 
-def test_a_database_that_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_cannot_be_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "text.db").write_text("no database " * 999)
     start = time.monotonic()
-    for path, says in (("/proc/x.db", "unable to open"), (f"{tmp_path}/text.db", "is not a database")):
+    for path, says in (
+        ("/proc/x.db", "unable to open"),
+        (f"{tmp_path}/text.db", "is not a database"),
+    ):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
-        with pytest.raises(AuditError, match=rf"^the database sqlite:///{path} does not answer \([^\n]*{says}"):
+        with pytest.raises(
+            AuditError, match=rf"^the database sqlite:///{path} does not answer \([^\n]*{says}"
+        ):
             Store.open(tmp_path / "mlruns")
     assert time.monotonic() - start < 10
 
@@ -304,11 +355,17 @@ def test_a_database_that_cannot_be_is_said_at_once(tmp_path: Path, monkeypatch: 
     [
         ("postgresql://me:secret@host/db", "psycopg", 'pip install "dp-audit[postgres]"'),
         ("postgresql+psycopg2://me:secret@host/db", "psycopg2", 'pip install "dp-audit[postgres]"'),
-        ("mysql://me:secret@host/db", "MySQLdb", r"pip install pymysql, and write mysql\+pymysql://"),
+        (
+            "mysql://me:secret@host/db",
+            "MySQLdb",
+            r"pip install pymysql, and write mysql\+pymysql://",
+        ),
         ("mssql://me:secret@host/db", "pyodbc", "pip install pymssql"),
     ],
 )
-def test_a_database_without_a_driver_is_said(uri: str, driver: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_without_a_driver_is_said(
+    uri: str, driver: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, driver, None)
     says = says.replace("[", r"\[").replace("]", r"\]")
     with pytest.raises(AuditError, match=f"^no driver for [^\n]*{driver}[^\n]*{says}") as raised:
@@ -321,5 +378,7 @@ def test_a_folder_that_is_full_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=5 * 2**20))
     with pytest.raises(AuditError, match="has 5 MB left"):
         run_log.check_folder(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=run_log.MIN_FREE_BYTES))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: usage._replace(free=run_log.MIN_FREE_BYTES)
+    )
     run_log.check_folder(tmp_path)

@@ -19,7 +19,10 @@ def scores(mu=1.0, n=4000, seed=0):
 def test_a_threshold_chosen_beforehand_tests_on_everything():
     ins, outs = scores()
     counts = Counts(
-        fp=int(np.sum(outs >= 0.5)), tn=int(np.sum(outs < 0.5)), fn=int(np.sum(ins < 0.5)), tp=int(np.sum(ins >= 0.5))
+        fp=int(np.sum(outs >= 0.5)),
+        tn=int(np.sum(outs < 0.5)),
+        fn=int(np.sum(ins < 0.5)),
+        tp=int(np.sum(ins >= 0.5)),
     )
     for estimator in (ClopperPearson(), JointBayes()):
         found = audit.bound(ins, outs, estimator=estimator, threshold=0.5, significance=0.05)
@@ -49,7 +52,11 @@ def test_a_perfect_attack_is_found_and_bounded_finitely():
     limit = -np.log(0.05 ** (-1 / 1000) - 1)
     assert limit - 1e-3 < found.lower <= limit
     older = audit.bound(
-        np.full(1000, np.inf), np.zeros(1000), notion=PureDP(), significance=0.05, estimator=ClopperPearson()
+        np.full(1000, np.inf),
+        np.zeros(1000),
+        notion=PureDP(),
+        significance=0.05,
+        estimator=ClopperPearson(),
     )
     # Clopper–Pearson splits the significance: ln((1 − u)/u), u = 1 − 0.025^(1/500)
     u = 1 - 0.025 ** (1 / 500)
@@ -89,16 +96,27 @@ def test_what_an_estimator_cannot_read_is_one_line():
 
 
 @pytest.mark.parametrize(
-    "kind", [list, lambda x: x[:, None], pd.Series, lambda x: pd.DataFrame({"score": x}), lambda x: pd.Series(x, x)]
+    "kind",
+    [
+        list,
+        lambda x: x[:, None],
+        pd.Series,
+        lambda x: pd.DataFrame({"score": x}),
+        lambda x: pd.Series(x, x),
+    ],
 )
 def test_columns_lists_and_frames_are_scores(kind):
     ins, outs = scores(n=400)
-    assert audit.bound(kind(ins), kind(outs), threshold=0.5) == audit.bound(ins, outs, threshold=0.5)
+    assert audit.bound(kind(ins), kind(outs), threshold=0.5) == audit.bound(
+        ins, outs, threshold=0.5
+    )
 
 
 @pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True)])
 @pytest.mark.parametrize("first", [True, False])
-def test_scores_and_labels_in_the_order_of_scikit_learn_are_refused_with_the_call_that_was_meant(labels, first):
+def test_scores_and_labels_in_the_order_of_scikit_learn_are_refused_with_the_call_that_was_meant(
+    labels, first
+):
     ins, outs = scores(n=50)
     values, said = np.concatenate([ins, outs]), np.repeat(labels[::-1], 50)
     meant = r"audit.bound\(scores\[labels == 1\], scores\[labels != 1\]\)"
@@ -116,11 +134,17 @@ def test_guesses_on_both_sides_are_scores():
     ("options", "says"),
     [
         ({"notion": "gdp"}, r"notion='gdp' is no notion; give an instance: audit.GDP\(\)$"),
-        ({"notion": audit.PureDP}, r"notion=PureDP is no notion; give an instance: audit.PureDP\(\)$"),
+        (
+            {"notion": audit.PureDP},
+            r"notion=PureDP is no notion; give an instance: audit.PureDP\(\)$",
+        ),
         ({"notion": audit.ApproximateDP}, r"audit.ApproximateDP\(delta=1e-5\)$"),
         ({"notion": "renyi"}, r"audit.GDP\(\), audit.PureDP\(\), "),
         ({"notion": 1.0}, r"notion=1.0 is no notion"),
-        ({"estimator": ClopperPearson}, r"estimator=ClopperPearson is no estimator; .*ClopperPearson\(\)"),
+        (
+            {"estimator": ClopperPearson},
+            r"estimator=ClopperPearson is no estimator; .*ClopperPearson\(\)",
+        ),
         ({"estimator": "dkw"}, "estimator='dkw' is no estimator"),
     ],
 )
@@ -131,5 +155,7 @@ def test_a_notion_or_an_estimator_that_is_none_says_what_to_give(options, says):
 
 
 def test_probabilities_of_two_classes_are_refused_with_their_column():
-    with pytest.raises(AuditError, match=r"has shape \(50, 2\); give one score a run, such as out_scores\[:, 1\]"):
+    with pytest.raises(
+        AuditError, match=r"has shape \(50, 2\); give one score a run, such as out_scores\[:, 1\]"
+    ):
         audit.bound(np.zeros((50, 2)), np.zeros((50, 2)))

@@ -34,7 +34,9 @@ def test_nothing_logged_is_said_and_nothing_is_made(tmp_path: Path) -> None:
         server.main([f"root={tmp_path}"])
 
 
-@pytest.mark.parametrize("words", [["--prot", "1"], ["--port", "x"], ["more"], ["--port", "0"], ["port=70000"]])
+@pytest.mark.parametrize(
+    "words", [["--prot", "1"], ["--port", "x"], ["more"], ["--port", "0"], ["port=70000"]]
+)
 def test_wrong_words_are_one_line(words: list[str], tmp_path: Path) -> None:
     Store.open(tmp_path).start("x", {})
     with pytest.raises(AuditError, match=r"^(ui: |--port)[^\n]*$"):
@@ -54,7 +56,9 @@ def test_the_newest_is_shown(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     parent = store.start_sweep("grid", 1)
     store.start("child", {}, parent=parent)
-    assert parent in server._newest(store, "http://u") and "compareRunsMode=CHART" in server._newest(store, "http://u")
+    assert parent in server._newest(
+        store, "http://u"
+    ) and "compareRunsMode=CHART" in server._newest(store, "http://u")
     time.sleep(0.002)  # start times are milliseconds
     alone = store.start("alone", {})
     assert f"/runs/{alone}" in server._newest(store, "http://u")
@@ -74,7 +78,9 @@ def test_a_password_is_neither_on_a_command_line_nor_in_what_is_said() -> None:
 
     def look() -> None:
         while not ended.is_set():
-            listed = subprocess.run(["ps", "-e", "-o", "args="], capture_output=True, text=True, check=True).stdout
+            listed = subprocess.run(
+                ["ps", "-e", "-o", "args="], capture_output=True, text=True, check=True
+            ).stdout
             lines.extend(line for line in listed.splitlines() if "mlflow" in line)
             time.sleep(0.05)
 
@@ -104,19 +110,30 @@ def test_an_echo_is_no_answer() -> None:
 
         threading.Thread(target=repeat, daemon=True).start()
         sleeping = [sys.executable, "-c", "import time; time.sleep(1)"]
-        with subprocess.Popen(sleeping) as process, pytest.raises(AuditError, match="did not start"):
+        with (
+            subprocess.Popen(sleeping) as process,
+            pytest.raises(AuditError, match="did not start"),
+        ):
             server._wait_until_healthy(process, echo.getsockname()[1], log)
         echo.shutdown(socket.SHUT_RDWR)
 
 
 def group(pid: int) -> list[str]:
-    listed = subprocess.run(["ps", "-e", "-o", "pgid=,args="], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if line.split()[0] == str(pid) and "defunct" not in line]
+    listed = subprocess.run(
+        ["ps", "-e", "-o", "pgid=,args="], capture_output=True, text=True, check=True
+    ).stdout
+    return [
+        line
+        for line in listed.splitlines()
+        if line.split()[0] == str(pid) and "defunct" not in line
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+def test_ui_serves_until_it_is_stopped_and_leaves_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     run = Store.open(tmp_path).start("an audit", {})
     with socket.socket() as busy:
         busy.bind((server.HOST, 0))
@@ -141,7 +158,9 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
         while "Ctrl-C" not in said and (line := process.stdout.readline()):
             said += line
         link = re.search(r"http://127\.0\.0\.1:(\d+)/#/experiments/1/runs/(\w+)", said)
-        assert link is not None and link[2] == run and f"port {port} is taken; using {link[1]}" in said, said
+        assert (
+            link is not None and link[2] == run and f"port {port} is taken; using {link[1]}" in said
+        ), said
         assert "viewStateShareKey=audits" in said
         deadline = time.monotonic() + 20
         while not opened.exists() and time.monotonic() < deadline:
@@ -149,10 +168,14 @@ def test_ui_serves_until_it_is_stopped_and_leaves_nothing(number: signal.Signals
         assert opened.read_text().strip() == re.search(r"newest +(\S+)", said)[1]
         with urllib.request.urlopen(f"http://127.0.0.1:{link[1]}/health", timeout=5) as answer:
             assert answer.status == 200
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True)
+        listed = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, check=True
+        )
         child = int(listed.stdout.split()[0])
         assert len(group(child)) >= 2  # the UI and its worker
-        assert not [line for line in group(child) if "mlflow.db" in line], "an address may hold a password"
+        assert not [line for line in group(child) if "mlflow.db" in line], (
+            "an address may hold a password"
+        )
         os.kill(process.pid, number)
         rest, _ = process.communicate(timeout=30)
     assert process.returncode == 0 and rest.strip() == "stopped"

@@ -26,7 +26,9 @@ def rows(statement: str) -> None:
 
 def begun_since() -> set[str]:
     with sqlite3.connect("mlruns/mlflow.db") as database:
-        found = database.execute("SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active'").fetchall()
+        found = database.execute(
+            "SELECT run_uuid FROM runs WHERE lifecycle_stage = 'active'"
+        ).fetchall()
     database.close()
     return {run for (run,) in found}
 
@@ -38,14 +40,22 @@ def replaced() -> None:
 
 
 def read_only() -> None:
-    rows("CREATE TRIGGER frozen BEFORE INSERT ON metrics BEGIN SELECT RAISE(ABORT, 'readonly database'); END")
+    rows(
+        "CREATE TRIGGER frozen BEFORE INSERT ON metrics BEGIN SELECT RAISE(ABORT, 'readonly database'); END"
+    )
 
 
 LOSSES: dict[str, tuple[Callable[[], object], str]] = {
     "all removed": (lambda: shutil.rmtree("mlruns"), "mlflow.db was removed while the command ran"),
-    "the database removed": (lambda: Path("mlruns/mlflow.db").unlink(), "mlflow.db was removed while the command ran"),
+    "the database removed": (
+        lambda: Path("mlruns/mlflow.db").unlink(),
+        "mlflow.db was removed while the command ran",
+    ),
     "replaced by a copy": (replaced, "mlflow.db was replaced while the command ran"),
-    "the run deleted": (lambda: rows("UPDATE runs SET lifecycle_stage = 'deleted'"), "cannot be logged"),
+    "the run deleted": (
+        lambda: rows("UPDATE runs SET lifecycle_stage = 'deleted'"),
+        "cannot be logged",
+    ),
     "the run gone": (lambda: rows("DELETE FROM runs"), "not found"),
     "not writable": (read_only, "make .*mlruns writable"),
 }
@@ -53,10 +63,15 @@ LOSSES: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("loss", "words"), [*((loss, []) for loss in LOSSES), *((loss, ["eps=1,2", "-m"]) for loss in list(LOSSES)[::3])]
+    ("loss", "words"),
+    [*((loss, []) for loss in LOSSES), *((loss, ["eps=1,2", "-m"]) for loss in list(LOSSES)[::3])],
 )
 def test_a_run_log_lost_during_play_is_said(
-    loss: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    loss: str,
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     lose, says = LOSSES[loss]
     played = []
@@ -80,7 +95,9 @@ def test_a_run_log_lost_during_play_is_said(
     assert "mu_emp" in printed.out, "what was found is shown"
     linked = set(re.findall(r"/runs/(\w+)", printed.out))
     # the second audit of a sweep has a run of its own, begun after the loss: the only one that may be linked
-    assert linked <= (begun_since() if words and loss == "the run deleted" else set()), "no link to a run that is lost"
+    assert linked <= (begun_since() if words and loss == "the run deleted" else set()), (
+        "no link to a run that is lost"
+    )
 
 
 def test_files_of_other_runs_removed_during_play_cost_nothing(
@@ -122,10 +139,27 @@ sys.exit(main(sys.argv[1:]))
 def test_a_disk_that_fills_up_during_play_is_one_line_that_says_where(tmp_path: Path) -> None:
     (tmp_path / "mlruns").mkdir()
     mount = f"mount -t tmpfs -o size=110m none {tmp_path}/mlruns"
-    if not shutil.which("unshare") or subprocess.run(["unshare", "-Urm", "sh", "-c", mount], check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(["unshare", "-Urm", "sh", "-c", mount], check=False).returncode
+    ):
         pytest.skip("no small file system can be mounted here")
-    words = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", FILLED, *WORDS]
+    words = [
+        "unshare",
+        "-Urm",
+        "sh",
+        "-c",
+        f'{mount} && exec "$@"',
+        "sh",
+        sys.executable,
+        "-c",
+        FILLED,
+        *WORDS,
+    ]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "mu_emp" in done.stdout, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith("failed") and f"make room in {tmp_path}/mlruns, which has 0.0 MB left" in line, line
+    assert (
+        line.startswith("failed")
+        and f"make room in {tmp_path}/mlruns, which has 0.0 MB left" in line
+    ), line

@@ -31,8 +31,12 @@ def test_a_data_frames_index_is_no_leak_and_a_row_number_is_named(run, tmp_path)
     status, out, err = run(*words, "mechanism.path=index.csv")
     assert status == 0, err
     # On no signal the accusing bound exceeds 0, let alone the claim of 1, with probability ≤ 1 %; the seed is fixed.
-    assert "violation" not in out.split("note")[0].replace("No violation", "").replace("1.25 × the", "")
-    assert "has no name: it is taken for a data frame's index, and left out." in " ".join(out.split())
+    assert "violation" not in out.split("note")[0].replace("No violation", "").replace(
+        "1.25 × the", ""
+    )
+    assert "has no name: it is taken for a data frame's index, and left out." in " ".join(
+        out.split()
+    )
     status, out, err = run(*words, "mechanism.path=number.csv")
     said = " ".join(out.split())
     assert status == 0 and "violation It leaks more" in said
@@ -45,10 +49,18 @@ def test_texts_and_missing_values_of_stored_rows_are_events(run, tmp_path):
     present = np.arange(2000) % 2
     word = np.where(rng.random(2000) < 0.1 + 0.8 * present, "red", None)
     pd.DataFrame({"word": word, "present": present}).to_csv(tmp_path / "rows.csv", index=False)
-    words = ("mechanism=stored", "mechanism.path=rows.csv", "mechanism/claim=gdp", "attacker=logistic", "trials=2000")
+    words = (
+        "mechanism=stored",
+        "mechanism.path=rows.csv",
+        "mechanism/claim=gdp",
+        "attacker=logistic",
+        "trials=2000",
+    )
     status, _, err = run(*words)
     assert (
-        status == 2 and "column 'word' of rows.csv holds no numbers ('red' in row" in err and "features=events" in err
+        status == 2
+        and "column 'word' of rows.csv holds no numbers ('red' in row" in err
+        and "features=events" in err
     )
     status, out, err = run(*words, "features=events")
     # FPR 0.1 and FNR 0.1 are μ = 2.56: of 400 a side, the 1 % bound is above 1 but with probability < 1e-12
@@ -68,7 +80,9 @@ def users(data, rng):
 """
 
 
-def test_contribution_bounding_is_audited_with_neighbours_that_differ_in_a_user(run, tmp_path, monkeypatch):
+def test_contribution_bounding_is_audited_with_neighbours_that_differ_in_a_user(
+    run, tmp_path, monkeypatch
+):
     """A count of rows claims ε = 1 for users and gives one of them 8 times as much away; a count of users does not."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "per_user.py").write_text(UNBOUNDED)
@@ -80,9 +94,11 @@ def test_contribution_bounding_is_audited_with_neighbours_that_differ_in_a_user(
              "mechanism.claim.neighbours=add_remove_user",
              "attacker=logistic", "criterion=claim_lower", "trials=2000"]  # fmt: skip
     status, out, err = run(*words, "mechanism.target=per_user:rows")
-    assert status == 0 and "violation" in out and "with or without the 8 records of one who" in " ".join(out.split()), (
-        err
-    )
+    assert (
+        status == 0
+        and "violation" in out
+        and "with or without the 8 records of one who" in " ".join(out.split())
+    ), err
     status, out, err = run(*words, "mechanism.target=per_user:users")
     # The true claim is refuted with probability ≤ 1 %; the seed is fixed.
     assert status == 0 and "It leaks more" not in out, err

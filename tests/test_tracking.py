@@ -16,7 +16,19 @@ import numpy as np
 import pytest
 
 from audit import charts, tracking
-from audit.core import AuditError, Bound, Claim, Efficiency, Evidence, Fold, Power, Result, Scores, Stage, Verdict
+from audit.core import (
+    AuditError,
+    Bound,
+    Claim,
+    Efficiency,
+    Evidence,
+    Fold,
+    Power,
+    Result,
+    Scores,
+    Stage,
+    Verdict,
+)
 from audit.privacy import GDP, ZCDP, ApproximateDP
 from audit.tracking import Store
 
@@ -33,7 +45,11 @@ def fake(name: str = "mst_fixed eps=1 xgboost advantage", mu_hat: float = 0.44) 
     pearson = Bound("clopper_pearson", GDP(), 0.31, 0.1, "finite-sample")
     return Result(
         name=name,
-        config={"eps": 1.0, "mechanism": {"_target_": "audit.Mst", "degree": 1}, "choices": {"mechanism": "mst_fixed"}},
+        config={
+            "eps": 1.0,
+            "mechanism": {"_target_": "audit.Mst", "degree": 1},
+            "choices": {"mechanism": "mst_fixed"},
+        },
         challenge="a pair",
         claims=(Claim(GDP(), 0.5), Claim(ApproximateDP(0.01), 1.0)),
         evidence=evidence,
@@ -51,7 +67,9 @@ def fake(name: str = "mst_fixed eps=1 xgboost advantage", mu_hat: float = 0.44) 
         power=Power(GDP(), 0.45, 0.62, 2480),
         efficiency=Efficiency(0.95, 0.9, 0.85, 0.8, 0.45, 0.03),
         errors=(0.04, 0.035),
-        verdict=Verdict("tight", "Little room.", dataclasses.replace(pearson, significance=0.01, lower=0.25)),
+        verdict=Verdict(
+            "tight", "Little room.", dataclasses.replace(pearson, significance=0.01, lower=0.25)
+        ),
         stages=(Stage("trials", 3.0), Stage("attack", 1.5)),
         provenance={"git commit": "abc123+", "numpy": "2.4"},
     )
@@ -100,7 +118,9 @@ def test_metrics_are_those_that_the_issue_names() -> None:
 def test_metrics_leave_out_what_is_not_known() -> None:
     bare = dataclasses.replace(fake(), mu_implied=None, mu_direct=None, bounds=fake().bounds[:1])
     found = tracking.metrics(bare)
-    assert not {"mu_implied", "mu_direct", "tightness", "eps_emp", "mu_clopper_pearson"} & set(found)
+    assert not {"mu_implied", "mu_direct", "tightness", "eps_emp", "mu_clopper_pearson"} & set(
+        found
+    )
     assert "tightness" not in tracking.metrics(dataclasses.replace(fake(), mu_implied=0.0))
 
 
@@ -141,9 +161,16 @@ def test_a_run_round_trips(store: Store) -> None:
     assert found.data.metrics == pytest.approx(tracking.metrics(result) | last)
     tags = found.data.tags
     assert tags["git_commit"] == "abc123+" and tags["mlflow.source.git.commit"] == "abc123"
-    assert tags["verdict"] == "tight" and tags["mechanism"] == "mst_fixed" and tags["case"] == "default"
+    assert (
+        tags["verdict"] == "tight"
+        and tags["mechanism"] == "mst_fixed"
+        and tags["case"] == "default"
+    )
     assert tags["config_hash"] == tracking.config_hash(result.config) and tags["numpy"] == "2.4"
-    assert {file.path for file in store.client.list_artifacts(run)} == {"report.html", "bounds.json"}
+    assert {file.path for file in store.client.list_artifacts(run)} == {
+        "report.html",
+        "bounds.json",
+    }
     assert store.folder(run).is_relative_to(store.root / "artifacts")
     assert mlflow.active_run() is None and mlflow.get_tracking_uri() == before  # no global state
 
@@ -152,10 +179,16 @@ def test_the_main_metrics_come_first_in_the_ui() -> None:
     """The UI puts sections, what stands before a /, first, and sorts names within: what is looked for needs neither."""
     names = sorted(tracking.metrics(fake()))
     assert not [name for name in names if "/" in name]
-    assert names.index("mu_emp") < names.index("mu_hat") < min(i for i, n in enumerate(names) if "." in n)
+    assert (
+        names.index("mu_emp")
+        < names.index("mu_hat")
+        < min(i for i, n in enumerate(names) if "." in n)
+    )
 
 
-def test_curves_are_metrics_with_steps_so_that_runs_can_be_laid_over_one_another(store: Store) -> None:
+def test_curves_are_metrics_with_steps_so_that_runs_can_be_laid_over_one_another(
+    store: Store,
+) -> None:
     result = fake()
     run = store.start(result.name, result.config)
     store.log_result(run, result)
@@ -163,7 +196,11 @@ def test_curves_are_metrics_with_steps_so_that_runs_can_be_laid_over_one_another
         logged = {point.step: point.value for point in store.client.get_metric_history(run, name)}
         assert sorted(logged) == list(range(0, 1001, 10))
         np.testing.assert_allclose([logged[step] for step in sorted(logged)], values)
-    claimed = [point.value for point in store.client.get_metric_history(run, "beta_claimed") if point.step == 500]
+    claimed = [
+        point.value
+        for point in store.client.get_metric_history(run, "beta_claimed")
+        if point.step == 500
+    ]
     assert claimed == pytest.approx([GDP().beta(0.5, 0.5)])
 
 
@@ -204,7 +241,9 @@ def test_bounds_are_a_table_and_figures_are_images_by_key(store: Store) -> None:
     table = json.loads((store.folder(run) / "bounds.json").read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert len(rows) == 6 and rows[0]["bound"] == "joint_bayes" and rows[0]["lower"] == 0.4
-    assert rows[-1]["bound"] == "accusing: clopper_pearson" and rows[-1]["error_probability"] == 0.01
+    assert (
+        rows[-1]["bound"] == "accusing: clopper_pearson" and rows[-1]["error_probability"] == 0.01
+    )
     tags = store.client.get_run(run).data.tags
     assert "bounds.json" in tags["mlflow.loggedArtifacts"] and tags["mlflow.loggedImages"] == "True"
     assert [p for p in (store.folder(run) / "images").iterdir() if p.name.startswith("tradeoff")]
@@ -228,7 +267,9 @@ def test_mlflow_would_store_an_infinity_as_a_number(store: Store) -> None:
 def test_more_than_a_batch_is_logged(store: Store) -> None:
     run = store.start("many", {f"key{i}": i for i in range(250)})
     stages = tuple(Stage(f"stage{i}", 1.0) for i in range(1100))
-    many = dataclasses.replace(fake(), stages=stages, provenance={f"tag{i}": "1" for i in range(150)})
+    many = dataclasses.replace(
+        fake(), stages=stages, provenance={f"tag{i}": "1" for i in range(150)}
+    )
     store.log_result(run, many)
     found = store.client.get_run(run)
     assert len(found.data.params) == 250
@@ -259,10 +300,15 @@ def test_a_sweep_is_a_parent_with_children(store: Store) -> None:
     children = [store.client.get_run(run) for run in store.children(parent)]
     assert {child.info.run_name for child in children} == {"one", "two"}
     assert {child.data.tags["mlflow.parentRunId"] for child in children} == {parent}
-    assert {file.path for file in store.client.list_artifacts(parent)} == {"mu_emp.png", "sweep.json"}
+    assert {file.path for file in store.client.list_artifacts(parent)} == {
+        "mu_emp.png",
+        "sweep.json",
+    }
     table = json.loads((store.folder(parent) / "sweep.json").read_text())
     shown = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert [row["audit"] for row in shown] == ["one", "two"] and [row["mu_emp"] for row in shown] == [0.4, 0.4]
+    assert [row["audit"] for row in shown] == ["one", "two"] and [
+        row["mu_emp"] for row in shown
+    ] == [0.4, 0.4]
     assert [row["mu_hat"] for row in shown] == [0.44, None]
     newest = store.newest()
     assert newest is not None and newest.info.run_id == parent  # not one of its children
@@ -281,7 +327,11 @@ def test_links(store: Store) -> None:
         "workflowType": ["machine_learning"],
         "compareRunsMode": ["CHART"],
     }
-    assert dataclasses.replace(store, uri="https://host/mlflow/").run_link("abc").startswith("https://host/mlflow/#/")
+    assert (
+        dataclasses.replace(store, uri="https://host/mlflow/")
+        .run_link("abc")
+        .startswith("https://host/mlflow/#/")
+    )
     query = tracking.compare_link("http://u", "1", ["a", "b"]).partition("?")[2]
     assert parse_qs(query) == {"runs": ['["a", "b"]'], "experiments": ['["1"]']}
 
@@ -295,11 +345,15 @@ def test_a_sweeps_link_opens_a_view_that_is_kept(store: Store) -> None:
     run = store.start("an audit", {})
     store.log_result(run, fake())
     found = store.client.search_runs([store.experiment], everything["searchFilter"])
-    assert run in {one.info.run_id for one in found} and parent not in {one.info.run_id for one in found}
+    assert run in {one.info.run_id for one in found} and parent not in {
+        one.info.run_id for one in found
+    }
 
 
 def test_what_the_view_shows_is_logged(store: Store) -> None:
-    run = store.start("an audit", {"eps": 1, "choices": {"mechanism": "m", "criterion": "c", "attacker": "a"}})
+    run = store.start(
+        "an audit", {"eps": 1, "choices": {"mechanism": "m", "criterion": "c", "attacker": "a"}}
+    )
     store.log_result(run, fake())
     data = store.client.get_run(run).data
     there = {"params": data.params, "metrics": data.metrics, "tags": data.tags}
@@ -307,7 +361,11 @@ def test_what_the_view_shows_is_logged(store: Store) -> None:
         kind, name = column.rstrip("`").split(".`")
         assert name in there[kind], column
     for chart in json.loads(charts.view(""))["compareRunCharts"]:
-        names = [chart.get("metricKey"), *chart.get("selectedMetrics", ()), chart.get("xaxis", {}).get("key")]
+        names = [
+            chart.get("metricKey"),
+            *chart.get("selectedMetrics", ()),
+            chart.get("xaxis", {}).get("key"),
+        ]
         assert {name for name in names if name} <= set(data.metrics), chart
         assert set(chart.get("selectedParams", ())) <= set(data.params)
 
@@ -341,7 +399,10 @@ def test_a_given_database_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_processes_that_open_at_once_make_one_experiment(tmp_path: Path) -> None:
     code = "import sys; from audit.tracking import Store; print(Store.open(sys.argv[1]).experiment)"
     command = [sys.executable, "-c", code, str(tmp_path / "mlruns")]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     ended = [(*process.communicate(timeout=60), process.returncode) for process in started]
     assert [code for *_, code in ended] == [0, 0, 0], ended
     assert len({out for out, *_ in ended}) == 1
@@ -396,7 +457,9 @@ def test_runs_of_dead_processes_are_closed_and_no_others(tmp_path: Path) -> None
 # --- a tracking server ------------------------------------------------------------------------------------------------
 
 
-def test_files_for_a_server_are_uploaded(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_for_a_server_are_uploaded(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where artifacts are not local, files are written aside and sent."""
     run = store.start("remote", {})
     remote = dataclasses.replace(store, root=tmp_path)
@@ -409,7 +472,9 @@ def test_files_for_a_server_are_uploaded(tmp_path: Path, store: Store, monkeypat
         return found
 
     monkeypatch.setattr(store.client, "get_run", far)
-    monkeypatch.setattr(store.client, "log_artifacts", lambda run, folder: sent.append((run, folder)))
+    monkeypatch.setattr(
+        store.client, "log_artifacts", lambda run, folder: sent.append((run, folder))
+    )
     folder = remote.folder(run)
     assert folder == tmp_path / "reports" / run
     (folder / "report.html").write_text("")

@@ -20,7 +20,9 @@ OF_AUDITS = [path for path in OPTIONS if path.parent.name not in cli.LADDER_GROU
 
 
 @pytest.fixture
-def page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+def page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     assert cli.main(["--help"]) == 0
@@ -30,26 +32,39 @@ def page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_option_says_in_a_line_what_it_is(path: Path) -> None:
     """In a comment at the top of its YAML, which help shows."""
-    assert 10 < len(usage.told(path)) < 140, f"begin {path} with a comment: what it is, in a sentence"
+    assert 10 < len(usage.told(path)) < 140, (
+        f"begin {path} with a comment: what it is, in a sentence"
+    )
 
 
 def test_help_has_every_option_beside_its_line(page: str) -> None:
     told = " ".join(page.split())
     for path in OF_AUDITS:
-        assert re.search(rf"\b{path.stem}( \*)? {re.escape(' '.join(usage.told(path).split()))}", told), path
+        assert re.search(
+            rf"\b{path.stem}( \*)? {re.escape(' '.join(usage.told(path).split()))}", told
+        ), path
     for group in cli.GROUPS:
         assert f"{group}=…" in page
     assert re.search(r"broken/… +\d\d more, such as broken/batch_noise", page)
     for name in cli.commands():
         assert re.search(rf"^  {name} ", page, flags=re.MULTILINE)
-    for value in ("eps=1", "delta=0.01", "trials=10000", "significance=0.1", "seed=0", "root=mlruns"):
+    for value in (
+        "eps=1",
+        "delta=0.01",
+        "trials=10000",
+        "significance=0.1",
+        "seed=0",
+        "root=mlruns",
+    ):
         assert value in page
     assert max(map(len, page.splitlines())) <= 100 and "\x1b" not in page
 
 
 def test_help_marks_what_is_chosen_if_nothing_is_given(page: str) -> None:
     marked = re.findall(r"^  (\w+) \* ", page, flags=re.MULTILINE)
-    assert sorted(marked) == sorted(usage.usual(CONF / "config.yaml").values()) and len(marked) == len(cli.GROUPS)
+    assert sorted(marked) == sorted(usage.usual(CONF / "config.yaml").values()) and len(
+        marked
+    ) == len(cli.GROUPS)
 
 
 def test_help_has_a_users_own_options(
@@ -57,7 +72,9 @@ def test_help_has_a_users_own_options(
 ) -> None:
     assert "mine" not in page.split()
     (tmp_path / "conf" / "mechanism").mkdir(parents=True)
-    (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text("# My own; and more.\n_target_: mine.Mine\n")
+    (tmp_path / "conf" / "mechanism" / "mine.yaml").write_text(
+        "# My own; and more.\n_target_: mine.Mine\n"
+    )
     (tmp_path / "sweeps").mkdir()
     (tmp_path / "sweeps" / "both.yaml").write_text("hydra: {mode: MULTIRUN}\n")
     cli.main(["mechanism=mine", "-h"])
@@ -66,7 +83,9 @@ def test_help_has_a_users_own_options(
 
 
 @pytest.mark.parametrize("example", [words for words, _ in usage.EXAMPLES])
-def test_the_examples_can_be_played(example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_examples_can_be_played(
+    example: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     words = [word for word in shlex.split(example)[1:] if word not in cli.commands()]
     cli._register()
@@ -77,10 +96,16 @@ def test_the_examples_can_be_played(example: str, monkeypatch: pytest.MonkeyPatc
 def test_no_colour_where_it_is_not_wanted(tmp_path: Path) -> None:
     """Piped: none. FORCE_COLOR: some. NO_COLOR: no colour all the same."""
     words = [sys.executable, "-m", "audit", "--help"]
-    base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM")}
+    base = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLORTERM")
+    }
 
     def said(**more: str) -> str:
-        return subprocess.run(words, cwd=tmp_path, env=base | more, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            words, cwd=tmp_path, env=base | more, capture_output=True, text=True, check=True
+        ).stdout
 
     coloured = re.compile("\x1b\\[[0-9;]*3[0-9]m")
     assert "\x1b" not in said()
@@ -112,7 +137,12 @@ def test_bash_completes(line: str, wanted: set[str], tmp_path: Path) -> None:
     )
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = subprocess.run(
-        [BASH, "-c", script], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        [BASH, "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert wanted <= set(done.stdout.split()), done.stdout

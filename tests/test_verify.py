@@ -56,7 +56,9 @@ def test_the_other_mechanisms(order):
 
 def test_above_threshold_needs_its_noise():
     assert verify.above_threshold(3.0, 0.5) < 1
-    p, q = (verify.stopping_law(values, 1.0, 1.0) for values in (np.array([1.0, -1.0]), np.zeros(2)))
+    p, q = (
+        verify.stopping_law(values, 1.0, 1.0) for values in (np.array([1.0, -1.0]), np.zeros(2))
+    )
     # Told to be half of what it is, the ratio would be above e^ε: the law is not degenerate.
     assert math.exp(0.1) < np.max(p / q) < math.exp(1.0)
 
@@ -69,7 +71,9 @@ def test_post_processing_never_raises_the_mean():
 def test_the_two_figures_of_the_counterexample():
     p, q, eps = verify.COUNTEREXAMPLE
     assert verify.violation_mass(p, q, eps) == pytest.approx(0.01, abs=1e-12)
-    assert verify.violation_mass(p @ verify.MERGED, q @ verify.MERGED, eps) == pytest.approx(0.61, abs=1e-12)
+    assert verify.violation_mass(p @ verify.MERGED, q @ verify.MERGED, eps) == pytest.approx(
+        0.61, abs=1e-12
+    )
     assert math.log(0.61 / 0.30) > eps
     assert verify.excess_mass(p, q, eps) == pytest.approx(0.01, abs=1e-12)
     assert verify.excess_mass(p @ verify.MERGED, q @ verify.MERGED, eps) <= 0.01 + 1e-12

@@ -15,7 +15,9 @@ def measure(self, data, proj, wgt, flatten=None, public=False):
     """What dpmm measures, with the same noise around the count itself."""
     query, counts, sigma, proj = exact(self, data, proj, wgt, flatten, public=True)
     dp.enable_features("floating-point", "contrib")
-    sampler = dp.m.make_gaussian(dp.atom_domain(T=float), dp.absolute_distance(T=float), sigma / wgt)
+    sampler = dp.m.make_gaussian(
+        dp.atom_domain(T=float), dp.absolute_distance(T=float), sigma / wgt
+    )
     noisy = [sampler(float(count)) for count in counts.ravel()]
     return query, np.reshape(noisy, counts.shape), sigma, proj
 

@@ -23,7 +23,11 @@ def main():
     words.add_argument("--see", choices=("table", "marginals"), default="table")
     words.add_argument("--eps", type=float, default=1.0)
     words.add_argument("--delta", type=float, default=0.01)
-    words.add_argument("--iters", type=int, help="of the last inference, which is post-processing; default: dpmm's own")
+    words.add_argument(
+        "--iters",
+        type=int,
+        help="of the last inference, which is post-processing; default: dpmm's own",
+    )
     told = words.parse_args()
     remember_rho()
     for line in sys.stdin:
@@ -50,9 +54,14 @@ def answer(ask, told):
     rows = []
     for seed in seeds:
         model = build(data, np.random.RandomState(seed), told)
-        rows.append(marginals(model, data) if told.see == "marginals" else table_or_error(model, data))
+        rows.append(
+            marginals(model, data) if told.see == "marginals" else table_or_error(model, data)
+        )
     cells = itertools.product((0, 1), repeat=len(columns))
-    seen = {"table": [f"n{list(c)}" for c in cells], "marginals": [f"{c}={v}" for c in columns for v in (0, 1)]}
+    seen = {
+        "table": [f"n{list(c)}" for c in cells],
+        "marginals": [f"{c}={v}" for c in columns for v in (0, 1)],
+    }
     return {"rows": rows, "columns": seen[told.see]}
 
 
@@ -68,7 +77,10 @@ def build(data, state, told):
     model.set_domain(dict.fromkeys(data.columns, 2))
     model.set_random_state(state)
     if fixed:  # measures these and nothing else, and spends everything on it
-        model.generator.cliques, model.generator.fit_state = [(column,) for column in data.columns], "pretrained"
+        model.generator.cliques, model.generator.fit_state = (
+            [(column,) for column in data.columns],
+            "pretrained",
+        )
     return model
 
 
@@ -76,7 +88,9 @@ def marginals(model, data):
     """The noisy one-way marginals, 2 numbers a column, which all three measure first; what follows cannot unsay them."""
     from dpmm.models import aim
 
-    place, name = (aim, "measure_one_way") if isinstance(model, aim.AIMGM) else (model.generator, "_measure")
+    place, name = (
+        (aim, "measure_one_way") if isinstance(model, aim.AIMGM) else (model.generator, "_measure")
+    )
     heard, measure = {}, getattr(place, name)
 
     def measure_and_tell(*arguments, **more):
@@ -104,7 +118,10 @@ def table_or_error(model, data):
     """A row, or the name of what stopped dpmm: an output of another kind, which `features=events` counts."""
     try:
         return table(model, data)
-    except (ValueError, ArithmeticError) as error:  # "probabilities contain NaN" in one of about 100 tables of MST
+    except (
+        ValueError,
+        ArithmeticError,
+    ) as error:  # "probabilities contain NaN" in one of about 100 tables of MST
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return type(error).__name__
 
@@ -112,7 +129,9 @@ def table_or_error(model, data):
 def table(model, data):
     """How many of the rows of a synthetic table are in each cell."""
     model.fit(data)
-    found = [tuple(row) for row in model.generate(ROWS)[list(data.columns)].astype(int).values.tolist()]
+    found = [
+        tuple(row) for row in model.generate(ROWS)[list(data.columns)].astype(int).values.tolist()
+    ]
     return [found.count(cell) for cell in itertools.product((0, 1), repeat=len(data.columns))]
 
 

@@ -22,7 +22,9 @@ ROWS = 50
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     words.add_argument("which", choices=("laplace", "gaussian", "fixed", "mst"))
     words.add_argument("--scale", type=float, default=1.0)
     words.add_argument("--rho", type=float, default=0.1)
@@ -69,7 +71,11 @@ def tables(ask, told):
     for _ in range(ask["trials"]):
         unit, loss = dp.unit_of(contributions=1), dp.loss_of(rho=told.rho)
         context = dp.Context.compositor(data=data, privacy_unit=unit, privacy_loss=loss)
-        query = context.query(rho=told.rho).select(*columns).contingency_table(keys=keys, algorithm=algorithm)
+        query = (
+            context.query(rho=told.rho)
+            .select(*columns)
+            .contingency_table(keys=keys, algorithm=algorithm)
+        )
         rows.append(look(query.release(), columns, told.which))
     return {"rows": rows}
 
@@ -80,7 +86,9 @@ def unfitted(domain, loss_fn, *, potentials=None):
 
     cliques = [(column,) for column in domain.attrs]
     start = CliqueVector(domain, cliques, {c: Factor.zeros(domain.project(c)) for c in cliques})
-    even = CliqueVector(domain, cliques, {c: Factor.ones(domain.project(c)) / domain.size(c) for c in cliques})
+    even = CliqueVector(
+        domain, cliques, {c: Factor.ones(domain.project(c)) / domain.size(c) for c in cliques}
+    )
     return MarkovRandomField(potentials=start, marginals=even, total=1.0)
 
 

@@ -40,7 +40,9 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'audit' has no attribute {name!r}; it has {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'audit' has no attribute {name!r}; it has {', '.join(__all__)}"
+        )
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -165,10 +165,14 @@ def approximate(eps: float, order: float, delta: float) -> float:
     >>> [round(approximate(0.5, order, 1e-5), 4) for order in (10, 20, 50)]
     [1.418, 0.897, 0.6349]
     """
-    return max(0.0, eps + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1))
+    return max(
+        0.0, eps + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
+    )
 
 
-def best_order(cost: Callable[[float], float], delta: float, convert: Callable[[float, float, float], float]) -> float:
+def best_order(
+    cost: Callable[[float], float], delta: float, convert: Callable[[float, float, float], float]
+) -> float:
     """The order in (1, 10⁶] at which ``convert(cost(order), order, delta)`` is least.
 
     To be chosen before the run, for the cost that is expected: an order picked by what a run spent is chosen on its
@@ -229,18 +233,28 @@ class RenyiSide:
 
     def beta(self, alpha: ArrayLike, parameter: ArrayLike) -> Any:
         """See `Notion.beta`; by bisection."""
-        a, s = (np.array(v) for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(parameter, float)))
+        a, s = (
+            np.array(v)
+            for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(parameter, float))
+        )
         low, high, level = np.zeros_like(a), 1 - a, self.top + s
         for _ in range(64):
             middle = (low + high) / 2
             allowed = self._divergence(a, middle) <= level
             low, high = np.where(allowed, low, middle), np.where(allowed, middle, high)
-        b = np.where(np.isinf(s) | (self._divergence(a, np.zeros_like(a)) <= level), 0.0, np.minimum(high, 1 - a))
+        b = np.where(
+            np.isinf(s) | (self._divergence(a, np.zeros_like(a)) <= level),
+            0.0,
+            np.minimum(high, 1 - a),
+        )
         return float(b) if b.ndim == 0 else b
 
     def parameter(self, alpha: ArrayLike, beta: ArrayLike) -> Any:
         """See `Notion.parameter`."""
-        a, b = (np.array(v) for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(beta, float)))
+        a, b = (
+            np.array(v)
+            for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(beta, float))
+        )
         s = np.maximum(self._divergence(a, b) - self.top, 0.0)
         return float(s) if s.ndim == 0 else s
 

@@ -108,10 +108,14 @@ class LadderPlan:
             ("task", self.task, "open"),
         ):
             if not hasattr(part, method):
-                raise AuditError(f"{name}: {type(part).__name__} is none, it lacks {method!r}; choose another option")
+                raise AuditError(
+                    f"{name}: {type(part).__name__} is none, it lacks {method!r}; choose another option"
+                )
 
 
-def climb(plan: LadderPlan, progress: Callable[[int, int], None] = lambda step, steps: None) -> tuple[LadderRun, Model]:
+def climb(
+    plan: LadderPlan, progress: Callable[[int, int], None] = lambda step, steps: None
+) -> tuple[LadderRun, Model]:
     """Go up until the check says yes; if it never does, everything has been spent all the same.
 
     Returns:
@@ -121,7 +125,9 @@ def climb(plan: LadderPlan, progress: Callable[[int, int], None] = lambda step, 
         AuditError: whatever a person can mend.
     """
     start, target, ladder = time.perf_counter(), plan.target, plan.ladder.eps
-    noise, checks, training = (np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(3))
+    noise, checks, training = (
+        np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(3)
+    )
     work = plan.task.open(plan.seed)
     precision = precisions(ladder, target.order, work.sensitivity)
     releases = sequence(work.answer, precision, 1, noise)[0]
@@ -131,7 +137,9 @@ def climb(plan: LadderPlan, progress: Callable[[int, int], None] = lambda step, 
         model = work.train(release, float(precision[step]), training)
         passed = looks.passes(model.validation)
         spent = on_disjoint_data(eps, looks.costs)
-        rungs.append(Rung(eps, in_sequence(looks.costs), spent, looks.last_noisy_value, passed, model.test))
+        rungs.append(
+            Rung(eps, in_sequence(looks.costs), spent, looks.last_noisy_value, passed, model.test)
+        )
         progress(step + 1, len(ladder))
         if passed:
             break

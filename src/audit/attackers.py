@@ -67,7 +67,9 @@ class LikelihoodRatio:
 
 def _read_log_ratio(trials: Trials) -> Array:
     if trials.log_ratio is None:
-        raise AuditError("a trial without a likelihood ratio: the mechanism gives it for some trials only")
+        raise AuditError(
+            "a trial without a likelihood ratio: the mechanism gives it for some trials only"
+        )
     return trials.log_ratio
 
 
@@ -102,7 +104,9 @@ class Column:
                 " features=white_box"
             )
         if self.column is not None and self.column not in columns:
-            raise AuditError(f"attacker.column={self.column}: there is no such column; there are {known}")
+            raise AuditError(
+                f"attacker.column={self.column}: there is no such column; there are {known}"
+            )
         return columns.index(self.column) if self.column is not None else 0
 
     def __call__(self, trials: Trials) -> Attack:
@@ -230,7 +234,9 @@ class BestOf:
     def __post_init__(self) -> None:
         for attacker in self.attackers:
             if not callable(attacker):
-                raise AuditError(f"attacker.attackers: {attacker!r} is no attacker; give each one a _target_")
+                raise AuditError(
+                    f"attacker.attackers: {attacker!r} is no attacker; give each one a _target_"
+                )
 
     @property
     def learns(self) -> bool:
@@ -257,13 +263,17 @@ class BestOf:
 
 def _area(scores: Scores) -> float:
     if not len(scores.absent) or not len(scores.present):
-        raise AuditError("attacker=best_of: a quarter of the fitted trials holds one side only; raise trials")
+        raise AuditError(
+            "attacker=best_of: a quarter of the fitted trials holds one side only; raise trials"
+        )
     return area(scores.absent, scores.present)
 
 
 def _learn(make: Callable[[], Any], trials: Trials) -> Attack:
     """Fit a classifier to the rows; its scores know nothing of a trial but its row."""
     if np.unique(trials.bits).size < 2:
-        raise AuditError("the attacker's share of the trials has one side only; raise trials or the train fraction")
+        raise AuditError(
+            "the attacker's share of the trials has one side only; raise trials or the train fraction"
+        )
     predict = learning.fit(make, trials.rows, trials.bits)
     return lambda unseen: np.asarray(predict(unseen.rows), dtype=float)

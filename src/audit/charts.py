@@ -30,10 +30,18 @@ CURVES = {"beta": "measured", "beta_claimed": "claimed"}
 
 def view(search: str) -> str:
     """The view of the audits that ``search``, a filter in MLflow's language, finds: JSON for the experiment's tag."""
-    ours = {"What each audit found": 4, "Parallel coordinates": 1, "Scatter": 3, "Tradeoff curves": 2, "Figures": 2}
+    ours = {
+        "What each audit found": 4,
+        "Parallel coordinates": 1,
+        "Scatter": 3,
+        "Tradeoff curves": 2,
+        "Figures": 2,
+    }
     # Charts that MLflow adds by itself go into sections that it knows by name; they are there, and closed.
     columns = ours | {"Model metrics": 3, "System metrics": 3}
-    found, parallel, scatter, curves, figures, *_ = ids = [f"audit-section-{place}" for place in range(len(columns))]
+    found, parallel, scatter, curves, figures, *_ = ids = [
+        f"audit-section-{place}" for place in range(len(columns))
+    ]
     charts = [
         *(_chart("BAR", found, metricKey=name) for name in ("mu_emp", "mu_hat", "tightness", "accusing")),
         _chart("PARALLEL", parallel, selectedParams=["mechanism", "attacker", "criterion", "eps"],
@@ -73,8 +81,14 @@ def _chart(kind: str, section: str, **more: Any) -> dict[str, Any]:
 
 
 def _line(section: str, name: str, told: str) -> dict[str, Any]:
-    plain = {"displayPoints": False, "lineSmoothness": 0, "useGlobalLineSmoothing": False}  # smoothed, it would lie
-    return _chart("LINE", section, metricKey=name, selectedMetricKeys=[name], displayName=told, **plain)
+    plain = {
+        "displayPoints": False,
+        "lineSmoothness": 0,
+        "useGlobalLineSmoothing": False,
+    }  # smoothed, it would lie
+    return _chart(
+        "LINE", section, metricKey=name, selectedMetricKeys=[name], displayName=told, **plain
+    )
 
 
 def _scatter(section: str, x: str, y: str) -> dict[str, Any]:

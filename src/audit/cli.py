@@ -27,8 +27,18 @@ from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
 GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
-NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}  # keys that a name tells anyway, or that tell nothing
-NOTED = ("published", "control")  # what YAML files say of a result for comparison; nobody reads more of it
+NAMED = {
+    *GROUPS,
+    "case",
+    "sweep",
+    "eps",
+    "seed",
+    "root",
+}  # keys that a name tells anyway, or that tell nothing
+NOTED = (
+    "published",
+    "control",
+)  # what YAML files say of a result for comparison; nobody reads more of it
 PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
@@ -38,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C; 143 after SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # hydra raises, instead of printing twenty lines and leaving
+    os.environ["HYDRA_FULL_ERROR"] = (
+        "1"  # hydra raises, instead of printing twenty lines and leaving
+    )
     _mend_streams()
     try:
         with _sigterm_raises():
@@ -49,11 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _help()
             return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, BrokenPipeError):  # as in `audit runs | head`: who reads has had enough
+        if isinstance(
+            error, BrokenPipeError
+        ):  # as in `audit runs | head`: who reads has had enough
             return 141
         if interrupted(error):
             status = 143 if terminated(error) else 130
-            return _say("stopped; finished blocks are kept, and the same command goes on from there", status)
+            return _say(
+                "stopped; finished blocks are kept, and the same command goes on from there", status
+            )
         line = explain(error)
         if line is None:
             raise
@@ -65,7 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 @contextlib.contextmanager
 def _sigterm_raises() -> Iterator[None]:
     """SIGTERM ends a command like Ctrl-C, unless whoever called decided otherwise."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+    ):
         yield
         return
 
@@ -82,11 +101,17 @@ def _sigterm_raises() -> Iterator[None]:
 def _mend_streams() -> None:
     """Give closed standard streams a place to go, and let no encoding refuse a Greek letter."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:  # closed by who started us: else the next file opened would get its number
+        if (
+            getattr(sys, name) is None
+        ):  # closed by who started us: else the next file opened would get its number
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
-            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
+            setattr(
+                sys,
+                name,
+                os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False),
+            )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -133,7 +158,9 @@ def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
     known = commands()
     if word in known:
         return known[word]
-    raise AuditError(f"no command {word!r}{nearest(word, known)} An override has the form key=value")
+    raise AuditError(
+        f"no command {word!r}{nearest(word, known)} An override has the form key=value"
+    )
 
 
 def commands() -> dict[str, Callable[[Sequence[str]], int]]:
@@ -164,7 +191,10 @@ def _help() -> int:
     """The page that `audit --help` prints."""
     from rich.console import Console
 
-    lines = {name: usage.first_part((command.__doc__ or "").splitlines()[0]) for name, command in commands().items()}
+    lines = {
+        name: usage.first_part((command.__doc__ or "").splitlines()[0])
+        for name, command in commands().items()
+    }
     ours, own = folder("conf"), Path.cwd() / "conf"
     sweeps = [folder("sweeps"), Path.cwd() / "sweeps"]
     Console().print(usage.page([ours, own], sweeps, lines), soft_wrap=False)
@@ -267,11 +297,18 @@ def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequenc
         group: _instantiate(group, resolved[group], written.get(group), choices.get(group))
         for group in (*LADDER_GROUPS, "target")
     }
-    told = [str(choices["task"]), str(choices["checker"]), f"threshold={_figure(resolved['threshold'])}"]
+    told = [
+        str(choices["task"]),
+        str(choices["checker"]),
+        f"threshold={_figure(resolved['threshold'])}",
+    ]
     told += [f"ladder={choices['ladder']}"] if choices["ladder"] != "geometric" else []
     return LadderPlan(
         name=" ".join([*told, f"seed={resolved['seed']}"]),
-        config={**_public(plain), "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        config={
+            **_public(plain),
+            "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")},
+        },
         **parts,
         seed=_seed(resolved["seed"]),
         root=_root(resolved["root"]),
@@ -321,10 +358,16 @@ def _compose_and_play(words: Sequence[str]) -> int:
 
 
 def _play(
-    words: Sequence[str], session: Any, named: str = "", primary: str = "config", make: Callable[..., Any] | None = None
+    words: Sequence[str],
+    session: Any,
+    named: str = "",
+    primary: str = "config",
+    make: Callable[..., Any] | None = None,
 ) -> int:
     """Check every job, open a session of that class, and let Hydra go through the jobs: the exit status."""
-    flags = [word for word in words if word.startswith("-")]  # argparse wants them before the overrides
+    flags = [
+        word for word in words if word.startswith("-")
+    ]  # argparse wants them before the overrides
     overrides = [word for word in words if not word.startswith("-")]
     sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), primary, make)
     told = [mask(override) for override in overrides]
@@ -336,7 +379,10 @@ def _play(
 
 
 def check(
-    overrides: Sequence[str], many: bool, primary: str = "config", make: Callable[..., Any] | None = None
+    overrides: Sequence[str],
+    many: bool,
+    primary: str = "config",
+    make: Callable[..., Any] | None = None,
 ) -> tuple[str | None, list[Any]]:
     """Compose and instantiate every job, before anything is played.
 
@@ -358,7 +404,11 @@ def check(
         fixed = [word for word in overrides if not _parse([word])[0].is_sweep_override()]
         base = _compose(fixed, primary)
         many = many or base.hydra.mode == RunMode.MULTIRUN
-        params = OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({})) if many else {}
+        params = (
+            OmegaConf.to_container(base.hydra.sweeper.params or OmegaConf.create({}))
+            if many
+            else {}
+        )
         assert isinstance(params, dict)
         swept = [f"{key!s}={value!s}" for key, value in params.items()]
         jobs = expand([*swept, *overrides]) if many else [list(overrides)]
@@ -373,7 +423,10 @@ def _overrides_of(config: Any) -> list[str]:
     """The words that an audit was composed from, as they were typed: nothing of the environment is in their place."""
     from omegaconf import OmegaConf
 
-    return [str(word) for word in cast(Any, OmegaConf.to_container(config.hydra.overrides.task, resolve=False))]
+    return [
+        str(word)
+        for word in cast(Any, OmegaConf.to_container(config.hydra.overrides.task, resolve=False))
+    ]
 
 
 def _compose(overrides: Sequence[str], primary: str) -> Any:
@@ -453,7 +506,9 @@ def _parse(overrides: Sequence[str]) -> list[Any]:
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    loader = GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
+    loader = (
+        GlobalHydra.instance().config_loader() if GlobalHydra.instance().is_initialized() else None
+    )
     return OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
 
 
@@ -478,12 +533,18 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
     written = _written(plain)
     _check_keys(resolved, choices, overrides)
     shown, overrides = _public(plain), [mask(override) for override in overrides]
-    parts = {group: _instantiate(group, resolved[group], written.get(group), choices[group]) for group in GROUPS}
+    parts = {
+        group: _instantiate(group, resolved[group], written.get(group), choices[group])
+        for group in GROUPS
+    }
     _check_eps(resolved)
     parts["criterion"], shown, choices = _criterion_of(parts, shown, choices)
     return experiment.Plan(
         name=_name(shown, choices, overrides),
-        config={**shown, "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")}},
+        config={
+            **shown,
+            "choices": {k: v for k, v in choices.items() if not k.startswith("hydra/")},
+        },
         mechanism=parts["mechanism"],
         challenge=parts["canary"],
         features=parts["features"],
@@ -523,7 +584,9 @@ def _criterion_of(
         return chosen, resolved, choices
     used = chosen.criterion(claims[0].notion)
     name = f"{type(used).__module__}.{type(used).__qualname__}"
-    option = re.sub(r"(?<!^)(?=[A-Z])", "_", type(used).__name__).lower()  # ClaimLower is claim_lower.yaml
+    option = re.sub(
+        r"(?<!^)(?=[A-Z])", "_", type(used).__name__
+    ).lower()  # ClaimLower is claim_lower.yaml
     logged = {**resolved, "criterion": {"_target_": name, **dataclasses.asdict(cast(Any, used))}}
     return used, logged, {**choices, "criterion": option}
 
@@ -546,7 +609,10 @@ def _written(config: Any) -> dict[str, Any]:
 
 
 def _check_keys(
-    resolved: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str], primary: str = "config"
+    resolved: dict[str, Any],
+    choices: dict[str, str | None],
+    overrides: Sequence[str],
+    primary: str = "config",
 ) -> None:
     """Refuse a configuration that lacks what the primary one has, and keys of the command line that nobody reads.
 
@@ -560,7 +626,9 @@ def _check_keys(
                 f"{key} has been taken out of the configuration; leave it in, such as {key}=… with a value"
             )
     known = {*values, *groups, *NOTED, "case", "sweep", "hydra"}
-    for override in (each for each in overrides if each.startswith("+")):  # Hydra knows of the others
+    for override in (
+        each for each in overrides if each.startswith("+")
+    ):  # Hydra knows of the others
         key = re.split(r"[.=@/]", override.lstrip("+"), maxsplit=1)[0]
         if key not in known:
             raise AuditError(f"no key {key!r}{nearest(key, known)} See audit --help")
@@ -574,7 +642,9 @@ def _check_hydras_keys(overrides: Sequence[str]) -> None:
     for override in overrides:
         added = re.match(r"\++hydra\.(\w+)", override)
         if added and added[1] not in known:
-            raise AuditError(f"hydra has no key {added[1]!r}{nearest(added[1], known)} See audit --hydra-help")
+            raise AuditError(
+                f"hydra has no key {added[1]!r}{nearest(added[1], known)} See audit --hydra-help"
+            )
 
 
 def _keys_of(primary: str) -> tuple[list[str], list[str]]:
@@ -589,7 +659,9 @@ def _keys_of(primary: str) -> tuple[list[str], list[str]]:
 # --- what is kept, and what is not ------------------------------------------------------------------------------------
 
 HIDDEN = "***"
-SECRET = r"(?:\w*pass(?:word|wd|phrase)|pwd|\w*token|\w*secret|\w*credentials?|(?:\w*[_-])?key|apikey)"
+SECRET = (
+    r"(?:\w*pass(?:word|wd|phrase)|pwd|\w*token|\w*secret|\w*credentials?|(?:\w*[_-])?key|apikey)"
+)
 
 
 def mask(text: str) -> str:
@@ -620,8 +692,12 @@ def _masked(value: Any, key: str = "") -> Any:
         return HIDDEN
     if isinstance(value, list):
         flags = ["", *map(str, value)][: len(value)]
-        behind = [re.fullmatch(rf"--?(?:[\w-]*\b)?{SECRET}", flag, flags=re.IGNORECASE) for flag in flags]
-        return [HIDDEN if secret else _masked(word) for word, secret in zip(value, behind, strict=True)]
+        behind = [
+            re.fullmatch(rf"--?(?:[\w-]*\b)?{SECRET}", flag, flags=re.IGNORECASE) for flag in flags
+        ]
+        return [
+            HIDDEN if secret else _masked(word) for word, secret in zip(value, behind, strict=True)
+        ]
     return mask(value) if isinstance(value, str) else value
 
 
@@ -658,11 +734,19 @@ def _figure(value: Any) -> str:
 def _root(value: Any) -> Path:
     """The folder of everything that is kept."""
     if not isinstance(value, str) or not value:
-        raise AuditError(f"root={value}: must be the name of a folder; give it as text, such as root=./mlruns")
+        raise AuditError(
+            f"root={value}: must be the name of a folder; give it as text, such as root=./mlruns"
+        )
     try:
         Path(value).resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, or a name that no folder can have
-        raise AuditError(f"root={value!r}: no such folder can be ({_flat(error)}); give another: root=…") from error
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # a link to itself, or a name that no folder can have
+        raise AuditError(
+            f"root={value!r}: no such folder can be ({_flat(error)}); give another: root=…"
+        ) from error
     return Path(value)
 
 
@@ -683,7 +767,11 @@ def _instantiate(group: str, node: Any, written: Any = None, option: str | None 
 
     if not isinstance(node, dict) or "_target_" not in node:
         own = Path("conf") / group / f"{option}.yaml"
-        where = f" ({own} of the working directory, which is found before ours)" if option and own.exists() else ""
+        where = (
+            f" ({own} of the working directory, which is found before ours)"
+            if option and own.exists()
+            else ""
+        )
         cure = (
             "name the class that it makes, as pkg.module.Class, or move the file away"
             if where
@@ -693,14 +781,18 @@ def _instantiate(group: str, node: Any, written: Any = None, option: str | None 
     try:
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
-            raise AuditError(f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}")
+            raise AuditError(
+                f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}"
+            )
         for key, below in node.items():  # an option inside the option, such as mechanism.claim
             if (
                 isinstance(below, dict)
                 and "_target_" in below
                 and (odd := sorted(set(below) - {*_fields(below), "_target_"}))
             ):
-                raise AuditError(f"{group}.{key} has no key {odd[0]!r}{nearest(odd[0], _fields(below))}")
+                raise AuditError(
+                    f"{group}.{key} has no key {odd[0]!r}{nearest(odd[0], _fields(below))}"
+                )
         return instantiate(node, _convert_="all")
     except (Exception, SystemExit) as error:  # what stands behind a _target_ may be anybody's code
         cause: BaseException = error
@@ -718,14 +810,26 @@ def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
 
     for path in sorted((folder("conf") / "estimator").glob("*.yaml")):
         if path.stem != chosen:
-            shelf = OmegaConf.merge(config, {"estimator": None}, {"estimator": OmegaConf.load(path)})
+            shelf = OmegaConf.merge(
+                config, {"estimator": None}, {"estimator": OmegaConf.load(path)}
+            )
             yield _instantiate("estimator", _resolve(shelf.estimator))
 
 
 def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Sequence[str]) -> str:
     """What tells an audit from its neighbours, for people."""
-    parts = [_audited(config["mechanism"], choices), *_claimed(config), choices["attacker"], choices["criterion"]]
-    usual = {"canary": "worst_case", "features": "hybrid", "protocol": "holdout", "estimator": "joint_bayes"}
+    parts = [
+        _audited(config["mechanism"], choices),
+        *_claimed(config),
+        choices["attacker"],
+        choices["criterion"],
+    ]
+    usual = {
+        "canary": "worst_case",
+        "features": "hybrid",
+        "protocol": "holdout",
+        "estimator": "joint_bayes",
+    }
     parts += [choices[group] for group, option in usual.items() if choices[group] != option]
     parts += [f"seed={config['seed']}"] if config["seed"] else []
     parts += told_apart(overrides)
@@ -761,7 +865,9 @@ def command(overrides: Sequence[str]) -> str:
     'python -m audit sweep=paper case=mst hydra.mode=RUN'
     """
     of_sweep = any(override.startswith("sweep=") for override in overrides)
-    return shlex.join(["python", "-m", "audit", *overrides, *(["hydra.mode=RUN"] if of_sweep else [])])
+    return shlex.join(
+        ["python", "-m", "audit", *overrides, *(["hydra.mode=RUN"] if of_sweep else [])]
+    )
 
 
 def told_apart(overrides: Sequence[str]) -> list[str]:
@@ -788,7 +894,9 @@ def _hydra(task: Callable[[Any], None], words: Sequence[str], primary: str = "co
     import hydra
 
     sys.argv = ["audit", *words]
-    hydra.main(config_path=str(folder("conf")), config_name=_primary(primary), version_base="1.3")(task)()
+    hydra.main(config_path=str(folder("conf")), config_name=_primary(primary), version_base="1.3")(
+        task
+    )()
 
 
 def _register() -> None:
@@ -802,9 +910,15 @@ def _register() -> None:
     store = ConfigStore.instance()
     for home in (folder("sweeps"), Path.cwd() / "sweeps"):
         for path in sorted(home.glob("*.yaml")):
-            with contextlib.suppress(Exception):  # a file that cannot be read is named when it is chosen
+            with contextlib.suppress(
+                Exception
+            ):  # a file that cannot be read is named when it is chosen
                 store.store(
-                    group="sweep", name=path.stem, node=OmegaConf.load(path), package="_global_", provider="audit"
+                    group="sweep",
+                    name=path.stem,
+                    node=OmegaConf.load(path),
+                    package="_global_",
+                    provider="audit",
                 )
 
     # What a look may spend of an error probability; see docs/error-budget.md.
@@ -827,7 +941,12 @@ def _register() -> None:
 def explain(error: BaseException) -> str | None:
     """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
     import yaml
-    from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+    from hydra.errors import (
+        ConfigCompositionException,
+        HydraException,
+        MissingConfigException,
+        OverrideParseException,
+    )
     from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
     if isinstance(error, AuditError):
@@ -836,8 +955,14 @@ def explain(error: BaseException) -> str | None:
         group, _, option = str(error.missing_cfg_file).rpartition("/")
         if group == "sweep" and (own := Path("sweeps") / f"{option}.yaml").exists():
             return f"cannot read {own} of the working directory as YAML; fix it"
-        inner = sorted(path.stem for path in (folder("conf") / group).glob("*.yaml")) if "/" in group else []
-        options = inner or [str(o) for o in error.options or ()]  # hydra lists those of the outermost group
+        inner = (
+            sorted(path.stem for path in (folder("conf") / group).glob("*.yaml"))
+            if "/" in group
+            else []
+        )
+        options = inner or [
+            str(o) for o in error.options or ()
+        ]  # hydra lists those of the outermost group
         return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
     if isinstance(error, OverrideParseException):
         return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"
@@ -867,7 +992,9 @@ def _unknown_key(text: str, primary: str = "config") -> str:
     known = [*values, *groups, "sweep", *(["case"] if primary == "config" else [])]
     for path in (path for group in groups for path in (folder("conf") / group).rglob("*.yaml")):
         place = ".".join(path.relative_to(folder("conf")).parent.parts)
-        keys = (str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults"))
+        keys = (
+            str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults")
+        )
         known += [f"{place}.{inner}" for inner in keys]
     group, _, inner = key.partition(".")
     if key in known and inner:
@@ -880,10 +1007,14 @@ def _unknown_key(text: str, primary: str = "config") -> str:
 
 def _first_line(text: str) -> str:
     first = text.splitlines()[0]
-    return first + ("; give -m to play one audit a value" if first.startswith("Ambiguous value") else "")
+    return first + (
+        "; give -m to play one audit a value" if first.startswith("Ambiguous value") else ""
+    )
 
 
-def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: dict[str, Any]) -> str:
+def _of_option(
+    group: str, node: dict[str, Any], cause: BaseException, written: dict[str, Any]
+) -> str:
     """What is wrong with one option, in one line, under the key that a person gave."""
     from pydantic import ValidationError
 
@@ -891,7 +1022,9 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
         return str(cause)
     if not isinstance(cause, ValidationError):
         what = " ".join(f"{type(cause).__name__}: {cause}".split())
-        return f"{group}: cannot make {node.get('_target_')} ({what}); check the name and its module"
+        return (
+            f"{group}: cannot make {node.get('_target_')} ({what}); check the name and its module"
+        )
     # Of a choice of types the deepest error is about the one that was meant.
     deepest = max(cause.errors(), key=lambda error: len(error["loc"]))
     if not deepest["loc"]:  # what a class itself finds wrong with its values
@@ -905,7 +1038,11 @@ def _of_option(group: str, node: dict[str, Any], cause: BaseException, written: 
     from_environment = "oc.env" in value
     follows = re.fullmatch(r"\$\{(?:oc\.select:)?([\w.]+)[^}]*\}", value)
     where = follows[1] if follows and not from_environment else f"{group}.{key}"
-    shown = f"{where}{place}={HIDDEN}" if from_environment else mask(f"{where}{place}={deepest['input']}")
+    shown = (
+        f"{where}{place}={HIDDEN}"
+        if from_environment
+        else mask(f"{where}{place}={deepest['input']}")
+    )
     return f"{shown}: {deepest['msg'][0].lower()}{deepest['msg'][1:]}"
 
 
@@ -913,7 +1050,11 @@ def _fields(node: dict[str, Any]) -> list[str]:
     from hydra.utils import get_class
 
     target = get_class(node["_target_"])
-    return [field.name for field in dataclasses.fields(target)] if dataclasses.is_dataclass(target) else []
+    return (
+        [field.name for field in dataclasses.fields(target)]
+        if dataclasses.is_dataclass(target)
+        else []
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -78,8 +78,12 @@ def _differs(top: Path, own: Path, common: Path, head: str) -> bool:
         Path(ours, "HEAD").write_text(head)
         version = 1 if object_format == "sha256" else 0
         extension = "[extensions]\nobjectFormat = sha256\n" if version else ""
-        Path(ours, "config").write_text(f"[core]\nrepositoryFormatVersion = {version}\nfileMode = false\n{extension}")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        Path(ours, "config").write_text(
+            f"[core]\nrepositoryFormatVersion = {version}\nfileMode = false\n{extension}"
+        )
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+        } | {
             "GIT_DIR": ours,
             "GIT_WORK_TREE": str(top),
             "GIT_INDEX_FILE": str(own / "index"),

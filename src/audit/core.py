@@ -14,7 +14,16 @@ import functools
 import math
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Protocol, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +109,9 @@ class Table:
     made_by: ClassVar[str] = "canary=worst_case or canary=tabular"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns)))
+        object.__setattr__(
+            self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns))
+        )
         if self.users is not None:
             object.__setattr__(self, "users", frozen(self.users))
 
@@ -182,8 +193,13 @@ class Outputs:
                 )
         names = [cell for name, shape in shapes[0].items() for cell in _cells(name, shape)]
         if not names:
-            raise Odd(range(1), f"it {_told(self.values[0])}, which holds no number; {RELEASE_NUMBERS}")
-        rows = [[number for numbers in part.values() for number in numbers.ravel().tolist()] for part in parts]
+            raise Odd(
+                range(1), f"it {_told(self.values[0])}, which holds no number; {RELEASE_NUMBERS}"
+            )
+        rows = [
+            [number for numbers in part.values() for number in numbers.ravel().tolist()]
+            for part in parts
+        ]
         return Columns(tuple(names), np.array(rows, dtype=float).reshape(len(rows), len(names)))
 
     def _parts(self, place: int, value: Any) -> dict[str, Array]:
@@ -207,7 +223,9 @@ def _cells(name: str, shape: tuple[int, ...]) -> list[str]:
     >>> _cells("y", ()), _cells("y", (1, 2))
     (['y'], ['y[0,0]', 'y[0,1]'])
     """
-    return [f"{name}[{','.join(map(str, where))}]" if where else name for where in np.ndindex(shape)]
+    return [
+        f"{name}[{','.join(map(str, where))}]" if where else name for where in np.ndindex(shape)
+    ]
 
 
 def _numbers(value: Any) -> Array | None:
@@ -249,7 +267,9 @@ class Claim:
     neighbours: Neighbours = "add_remove"
 
     def __str__(self) -> str:
-        return self.notion.label(self.parameter) + (" (numerical, not certified)" if self.numerical else "")
+        return self.notion.label(self.parameter) + (
+            " (numerical, not certified)" if self.numerical else ""
+        )
 
 
 @runtime_checkable
@@ -406,7 +426,9 @@ class Trials:
     log_ratio: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(map(plain.line, self.columns)))  # they end up on a terminal
+        object.__setattr__(
+            self, "columns", tuple(map(plain.line, self.columns))
+        )  # they end up on a terminal
         for name in TRIAL_ARRAYS:
             value = getattr(self, name)
             if value is not None:
@@ -546,7 +568,9 @@ def area(absent: Array, present: Array) -> float:
     >>> area(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.875
     """
-    return Areas.of(absent, present).of_weighted(np.ones(len(absent), int), np.ones(len(present), int))
+    return Areas.of(absent, present).of_weighted(
+        np.ones(len(absent), int), np.ones(len(present), int)
+    )
 
 
 @runtime_checkable
@@ -679,10 +703,16 @@ class Evidence:
         """How it came about, read off the folds themselves: what their protocol said before."""
         runs = np.concatenate([fold.test.run for fold in self.folds])
         different = len(np.unique(runs))
-        ordered: Literal["progressive", "kfold"] = "progressive" if progressive(self.folds) else "kfold"
+        ordered: Literal["progressive", "kfold"] = (
+            "progressive" if progressive(self.folds) else "kfold"
+        )
         return Design(
             folds="single" if len(self.folds) == 1 else ordered,
-            runs="independent" if different == len(runs) else "one" if different == 1 else "repeated",
+            runs="independent"
+            if different == len(runs)
+            else "one"
+            if different == 1
+            else "repeated",
             selection=all(fold.selection is not None for fold in self.folds),
             stopped=self.stopped,
         )
@@ -799,7 +829,9 @@ class AuditProtocol(Protocol):
         """What kind of evidence it gives, whatever the trials turn out to be."""
         ...
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
+    ) -> Evidence:
         """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
         ...
 
@@ -830,7 +862,9 @@ class Setup:
     def releases(self) -> type | None:
         """What the mechanism's ``release`` is annotated to return; None where it does not say."""
         found = _hints(getattr(type(self.mechanism), "release", None)).get("return")
-        return found if isinstance(found, type) and not getattr(found, "_is_protocol", False) else None
+        return (
+            found if isinstance(found, type) and not getattr(found, "_is_protocol", False) else None
+        )
 
     @property
     def takes(self) -> tuple[type, ...]:
@@ -838,7 +872,11 @@ class Setup:
         annotation = _hints(getattr(type(self.mechanism), "release", None)).get("data", Any)
         parts = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
         plain = [get_origin(part) or part for part in parts]
-        return tuple(plain) if all(isinstance(part, type) and part is not Any for part in plain) else ()
+        return (
+            tuple(plain)
+            if all(isinstance(part, type) and part is not Any for part in plain)
+            else ()
+        )
 
     @property
     def ratio_may_be_known(self) -> bool:
@@ -867,7 +905,9 @@ class Setup:
 def _hints(function: Any) -> dict[str, Any]:
     try:
         return get_type_hints(function)
-    except Exception:  # an annotation may be anybody's code, or a name that only a type checker knows
+    except (
+        Exception
+    ):  # an annotation may be anybody's code, or a name that only a type checker knows
         return {}
 
 
@@ -904,7 +944,9 @@ class Stage:
     seconds: float
 
 
-Word = Literal["violation", "violation (computed)", "suspicious", "tight", "loose", "inconclusive", "failed"]
+Word = Literal[
+    "violation", "violation (computed)", "suspicious", "tight", "loose", "inconclusive", "failed"
+]
 
 
 @dataclasses.dataclass(frozen=True)

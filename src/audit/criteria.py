@@ -174,9 +174,13 @@ def sweep(scores: Scores, quantiles: int) -> tuple[Array, Array, Array]:
     """
     ordered = np.sort(scores.values)
     if not len(scores.absent) or not len(scores.present):
-        raise AuditError("the selection trials hold one class only, no threshold can be chosen; play more trials")
+        raise AuditError(
+            "the selection trials hold one class only, no threshold can be chosen; play more trials"
+        )
     if np.isnan(ordered[-1]):
-        raise AuditError("the attack gave NaN scores; check its features, or choose another attacker")
+        raise AuditError(
+            "the attack gave NaN scores; check its features, or choose another attacker"
+        )
     # Scores themselves, never interpolated: between −∞ and a number there is nothing to interpolate.
     thresholds = np.unique(ordered[np.linspace(0, len(ordered) - 1, quantiles).astype(int)])
     curve = ErrorCurve.at(scores, thresholds)

@@ -80,7 +80,10 @@ class Coding:
         if is_missing(value) or (self.missing is not None and text_of(value) in self.missing):
             return self.present if self.missing is not None else None
         if self.categories:
-            return next((code for code, category in enumerate(self.categories) if _same(value, category)), None)
+            return next(
+                (code for code, category in enumerate(self.categories) if _same(value, category)),
+                None,
+            )
         number = _time(value) if self.dates else _number(value)
         if number is None:
             return None
@@ -136,7 +139,9 @@ class DomainFile:
     @property
     def coded(self) -> bool:
         """Whether any column has more to it than a number of values."""
-        return any(coding.size is None or coding.missing is not None for coding in self.codings.values())
+        return any(
+            coding.size is None or coding.missing is not None for coding in self.codings.values()
+        )
 
     def encode(self, table: FileTable, key: str) -> Array:
         """(n, d) codes of a table's columns, those beyond the domain's ignored.
@@ -197,9 +202,13 @@ def _read_domain(path: Path, key: str, changed: int) -> DomainFile:
         held: Any = json.loads(path.read_text("utf-8-sig"), object_pairs_hook=_without_twins)
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or error
-        raise AuditError(f"{key}: cannot read {path} as JSON ({what}); fix the file or its path") from error
+        raise AuditError(
+            f"{key}: cannot read {path} as JSON ({what}); fix the file or its path"
+        ) from error
     entries = (
-        {name: entry for name, entry in held.items() if not name.startswith("//")} if isinstance(held, dict) else {}
+        {name: entry for name, entry in held.items() if not name.startswith("//")}
+        if isinstance(held, dict)
+        else {}
     )
     if not entries:
         raise AuditError(f'{key}: {path} must hold {{"column": …}}, each {FORMS}')
@@ -250,9 +259,19 @@ def _coding(entry: Any) -> Coding:
 
 
 def _categories(values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, list) or not values or any(isinstance(v, list | dict) or v is None for v in values):
-        raise ValueError('"categories" is no list of texts, numbers, or true and false; null belongs into "missing"')
-    twice = [value for place, value in enumerate(values) if any(_same(value, other) for other in values[:place])]
+    if (
+        not isinstance(values, list)
+        or not values
+        or any(isinstance(v, list | dict) or v is None for v in values)
+    ):
+        raise ValueError(
+            '"categories" is no list of texts, numbers, or true and false; null belongs into "missing"'
+        )
+    twice = [
+        value
+        for place, value in enumerate(values)
+        if any(_same(value, other) for other in values[:place])
+    ]
     if twice:
         raise ValueError(f"category {twice[0]!r} is there twice")
     return tuple(values)
@@ -264,7 +283,8 @@ def _edges(values: Any) -> tuple[tuple[float, ...], bool]:
         raise ValueError('"edges" is no list of two or more')
     dates = any(isinstance(value, str) and _number(value) is None for value in values)
     edges = [
-        _open_end(value) if _open_end(value) is not None else (_time if dates else _number)(value) for value in values
+        _open_end(value) if _open_end(value) is not None else (_time if dates else _number)(value)
+        for value in values
     ]
     odd = [value for value, edge in zip(values, edges, strict=True) if edge is None]
     if odd:
@@ -283,7 +303,11 @@ def _different(column: Array) -> tuple[list[Any], Array]:
     places: dict[Any, int] = {}
     codes = np.empty(len(column), dtype=np.int64)
     for row, value in enumerate(column.tolist() if column.dtype.kind != "M" else column):
-        key = None if is_missing(value) else (type(value), repr(value) if isinstance(value, list | dict) else value)
+        key = (
+            None
+            if is_missing(value)
+            else (type(value), repr(value) if isinstance(value, list | dict) else value)
+        )
         codes[row] = places.setdefault(key, len(places))
     return [None if key is None else key[1] for key in places], codes
 
@@ -373,15 +397,21 @@ def main(words: Sequence[str]) -> int:
     asked = _parse(words)
     table = read_table(asked.table, "table", as_text=True)
     name = Path(asked.table).name
-    out = Path(asked.out or Path(asked.table).with_name(f"{name.split('.', maxsplit=1)[0]}-domain.json"))
+    out = Path(
+        asked.out or Path(asked.table).with_name(f"{name.split('.', maxsplit=1)[0]}-domain.json")
+    )
     text = draft(table)
     try:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise AuditError(f"audit domain: {out} is there already and is kept; remove it, or give --out") from error
+        raise AuditError(
+            f"audit domain: {out} is there already and is kept; remove it, or give --out"
+        ) from error
     except OSError as error:
-        raise AuditError(f"audit domain: cannot write {out} ({error.strerror}); give another --out") from error
+        raise AuditError(
+            f"audit domain: cannot write {out} ({error.strerror}); give another --out"
+        ) from error
     print(
         f"{out}: a draft. It was read from the data, and a domain must be public: check every entry against public"
         f" knowledge, then remove its first line."
@@ -401,8 +431,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         " missing value. A domain is public and never read from the data that are audited, so a person must check every"
         " entry against public knowledge, and then remove the first line. No file is overwritten.",
     )
-    parser.add_argument("table", help="a .csv, .tsv, .jsonl, .parquet or .xlsx file, such as table.csv")
-    parser.add_argument("--out", help="where the draft goes (default: table-domain.json beside the table)")
+    parser.add_argument(
+        "table", help="a .csv, .tsv, .jsonl, .parquet or .xlsx file, such as table.csv"
+    )
+    parser.add_argument(
+        "--out", help="where the draft goes (default: table-domain.json beside the table)"
+    )
     return parser.parse_args(list(words))
 
 
@@ -416,7 +450,8 @@ def draft(table: FileTable) -> str:
         key, entry = _draft_of(name, _different(column)[0])
         entries[key] = entry
     lines = [
-        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(e, ensure_ascii=False)}" for key, e in entries.items()
+        f"  {json.dumps(key, ensure_ascii=False)}: {json.dumps(e, ensure_ascii=False)}"
+        for key, e in entries.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
@@ -425,17 +460,28 @@ def _draft_of(name: str, values: Sequence[Any]) -> tuple[str, Any]:
     """The key and entry of a column with these different values; a comment for one that has no categories."""
     gone = [v for v in values if is_missing(v) or text_of(v).lower() in WRITTEN_FOR_MISSING]
     left = [v for v in values if v not in gone] if gone else list(values)
-    missing = {"missing": sorted({"" if is_missing(v) else text_of(v) for v in gone})} if gone else {}
+    missing = (
+        {"missing": sorted({"" if is_missing(v) else text_of(v) for v in gone})} if gone else {}
+    )
     if not left:
         return f"//{name}", "left out: it is empty"
     numbers = [_number(v) for v in left]
     if all(_is_date(v) for v in left):
         times = [time for v in left if (time := _time(v)) is not None]
         return name, {"edges": _date_edges(min(times), max(times)), **missing}
-    if all(number is not None and not isinstance(v, bool) for number, v in zip(numbers, left, strict=True)):
-        return name, {**_of_numbers([number for number in numbers if number is not None], left), **missing}
+    if all(
+        number is not None and not isinstance(v, bool)
+        for number, v in zip(numbers, left, strict=True)
+    ):
+        return name, {
+            **_of_numbers([number for number in numbers if number is not None], left),
+            **missing,
+        }
     if len(left) > MANY:
-        return f"//{name}", f"left out: {len(left):,} different texts; if they are categories, list them"
+        return (
+            f"//{name}",
+            f"left out: {len(left):,} different texts; if they are categories, list them",
+        )
     if {text_of(v).lower() for v in left} <= {"false", "true"}:
         return name, {"categories": [False, True], **missing}
     return name, {"categories": sorted(map(text_of, left)), **missing}
@@ -443,7 +489,9 @@ def _draft_of(name: str, values: Sequence[Any]) -> tuple[str, Any]:
 
 def _is_date(value: Any) -> bool:
     written = isinstance(value, str) and DATE.fullmatch(value.strip()) is not None
-    return (written or isinstance(value, np.datetime64 | datetime.date)) and _time(value) is not None
+    return (written or isinstance(value, np.datetime64 | datetime.date)) and _time(
+        value
+    ) is not None
 
 
 def _of_numbers(numbers: Sequence[float], values: Sequence[Any]) -> dict[str, Any]:
@@ -457,7 +505,13 @@ def _of_numbers(numbers: Sequence[float], values: Sequence[Any]) -> dict[str, An
         return {"categories": sorted(int(number) for number in numbers)}
     edges: list[Any] = _even_edges(min(finite), max(finite)) if finite else [0]
     low, high = -math.inf in numbers, math.inf in numbers
-    return {"edges": [*(["-inf"] if low or not finite else []), *edges, *(["inf"] if high or not finite else [])]}
+    return {
+        "edges": [
+            *(["-inf"] if low or not finite else []),
+            *edges,
+            *(["inf"] if high or not finite else []),
+        ]
+    }
 
 
 def _even_edges(low: float, high: float) -> list[Any]:

@@ -48,11 +48,24 @@ class Events:
     def __call__(self, releases: Releases, challenge: Challenge) -> Columns:
         """(n, k) finite numbers; k depends on ``width``, ``buckets`` and ``hashes`` only."""
         rows = [self._row(_look(output)) for output in each(releases)]
-        return Columns(self._names(), np.array(rows, dtype=float).reshape(len(rows), len(self._names())))
+        return Columns(
+            self._names(), np.array(rows, dtype=float).reshape(len(rows), len(self._names()))
+        )
 
     def _names(self) -> tuple[str, ...]:
         kinds = [f"is_{kind}" for kind in KINDS]
-        whole = ["parts", "numbers", "nan", "+inf", "-inf", "letters", "depth", "sum", "least", "largest"]
+        whole = [
+            "parts",
+            "numbers",
+            "nan",
+            "+inf",
+            "-inf",
+            "letters",
+            "depth",
+            "sum",
+            "least",
+            "largest",
+        ]
         single = [f"{what}[{i}]" for what in ("y", "odd", "whole") for i in range(self.width)]
         counters = [f"words[{h},{i}]" for h in range(self.hashes) for i in range(self.buckets)]
         return (*kinds, *whole, *single, *counters)
@@ -61,7 +74,9 @@ class Events:
         numbers = np.array(seen.numbers, dtype=float)
         finite = numbers[np.isfinite(numbers)]
         first = np.pad(numbers[: self.width], (0, max(0, self.width - len(numbers))))
-        odd = np.select([np.isnan(first), np.isposinf(first), np.isneginf(first)], [1.0, 2.0, 3.0], 0.0)
+        odd = np.select(
+            [np.isnan(first), np.isposinf(first), np.isneginf(first)], [1.0, 2.0, 3.0], 0.0
+        )
         flags = [np.isnan(numbers).sum(), np.isposinf(numbers).sum(), np.isneginf(numbers).sum()]
         tamed = squash(np.where(odd > 0, 0.0, first))
         with np.errstate(over="ignore"):
@@ -104,10 +119,22 @@ class Bits:
 
     def __call__(self, releases: Releases, challenge: Challenge) -> Columns:
         """(n, k) numbers; k depends on ``width`` and ``low`` only. Missing and odd numbers count as 0."""
-        firsts = [np.array(_look(output).numbers[: self.width], dtype=float) for output in each(releases)]
-        padded = np.array([np.pad(first, (0, self.width - len(first))) for first in firsts]).reshape(-1, self.width)
-        looks = [self._fingerprint(np.where(np.isfinite(column), column, 0.0)) for column in padded.T]
-        names = ["y", "finer_than_2^-53", "trailing_zeros", "exponent", *(f"bit{i}" for i in range(self.low))]
+        firsts = [
+            np.array(_look(output).numbers[: self.width], dtype=float) for output in each(releases)
+        ]
+        padded = np.array(
+            [np.pad(first, (0, self.width - len(first))) for first in firsts]
+        ).reshape(-1, self.width)
+        looks = [
+            self._fingerprint(np.where(np.isfinite(column), column, 0.0)) for column in padded.T
+        ]
+        names = [
+            "y",
+            "finer_than_2^-53",
+            "trailing_zeros",
+            "exponent",
+            *(f"bit{i}" for i in range(self.low)),
+        ]
         columns = [f"{name}[{i}]" for i in range(self.width) for name in names]
         return Columns(tuple(columns), np.hstack(looks))
 

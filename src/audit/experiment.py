@@ -66,7 +66,9 @@ T = TypeVar("T")
 class Progress(Protocol):
     """Shows how far a stage is: told its name and size, it returns what is called with each advance."""
 
-    def __call__(self, stage: str, total: int) -> contextlib.AbstractContextManager[Callable[[int], None]]:
+    def __call__(
+        self, stage: str, total: int
+    ) -> contextlib.AbstractContextManager[Callable[[int], None]]:
         """Open a bar; what is entered is called with the steps done."""
         ...
 
@@ -137,9 +139,19 @@ class Plan:
 
     def _check_types(self) -> None:
         """Plans are built from configurations, which no type checker sees."""
-        promised = {"mechanism": Mechanism, "challenge": Challenge, "protocol": AuditProtocol, "backend": Backend}
-        estimators = [(f"estimator {type(each).__name__}", each, Estimator) for each in self.estimators]
-        for kind, part, types in [*((name, getattr(self, name), t) for name, t in promised.items()), *estimators]:
+        promised = {
+            "mechanism": Mechanism,
+            "challenge": Challenge,
+            "protocol": AuditProtocol,
+            "backend": Backend,
+        }
+        estimators = [
+            (f"estimator {type(each).__name__}", each, Estimator) for each in self.estimators
+        ]
+        for kind, part, types in [
+            *((name, getattr(self, name), t) for name, t in promised.items()),
+            *estimators,
+        ]:
             if not isinstance(part, types):
                 name = type(part).__name__
                 raise AuditError(
@@ -147,7 +159,9 @@ class Plan:
                 )
         for kind in ("features", "attacker", "criterion"):
             if not callable(getattr(self, kind)):
-                raise AuditError(f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it __call__")
+                raise AuditError(
+                    f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it __call__"
+                )
 
     def _check_pair(self) -> None:
         """Refuse what is no pair, or one that the claim says nothing about, and name the key that brings both together."""
@@ -159,7 +173,9 @@ class Plan:
         claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
         if claimed == played:
             return
-        option = getattr(self.mechanism, "claim", None)  # what is claimed of somebody's own code is an option too
+        option = getattr(
+            self.mechanism, "claim", None
+        )  # what is claimed of somebody's own code is an option too
         mends = "neighbours" in getattr(option, "__dataclass_fields__", {})
         cure = f"mechanism.claim.neighbours={played}" if mends else "another canary"
         raise AuditError(
@@ -174,7 +190,11 @@ class Plan:
         if (why := _refusal(first, design)) is None:
             return
         able = [each.name for each in self.estimators[1:] if _refusal(each, design) is None]
-        instead = f"; use estimator={able[0]}{''.join(f' or {name}' for name in able[1:])}" if able else ""
+        instead = (
+            f"; use estimator={able[0]}{''.join(f' or {name}' for name in able[1:])}"
+            if able
+            else ""
+        )
         raise AuditError(f"estimator={first.name} cannot give mu_emp: {why}{instead}")
 
     @functools.cached_property
@@ -182,7 +202,9 @@ class Plan:
         """The trials that were played elsewhere; None where they are to be played."""
         if not isinstance(self.mechanism, Recorded):
             return None
-        return Stored(recorded(self.mechanism, self.features, self.challenge), self.seed, self.protocol.asked)
+        return Stored(
+            recorded(self.mechanism, self.features, self.challenge), self.seed, self.protocol.asked
+        )
 
 
 def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> Trials:
@@ -221,7 +243,9 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
 
     claims = plan.mechanism.claims
     said_before = notes(plan)
-    evidence = plan.protocol(source, clock.attacker(plan.attacker), clock.criterion(plan.criterion), claims[0])
+    evidence = plan.protocol(
+        source, clock.attacker(plan.attacker), clock.criterion(plan.criterion), claims[0]
+    )
     with clock.stage("bounds"):
         bounds, refused = bound_all(plan.estimators, evidence, claims)
         exact = exact_curve(plan.mechanism, plan.challenge)
@@ -258,9 +282,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     )
 
 
-ONE_RUN_POWER = (
-    "No power is stated: the sums are those of independent trials, and canaries that share one run find less."
-)
+ONE_RUN_POWER = "No power is stated: the sums are those of independent trials, and canaries that share one run find less."
 
 
 def gather(
@@ -274,8 +296,14 @@ def gather(
     """What the verdict rests on."""
     claim = plan.mechanism.claims[0]
     accusing = measured(test_claim(plan.accusing, evidence, claim.notion), evidence)
-    reports = isinstance(claim.notion, ExPostRDP)  # of spent privacy: neither a strength nor a family has a meaning
-    above = any(b.lower > claim.parameter for b in bounds if b.notion == claim.notion and b.kind == "finite-sample")
+    reports = isinstance(
+        claim.notion, ExPostRDP
+    )  # of spent privacy: neither a strength nor a family has a meaning
+    above = any(
+        b.lower > claim.parameter
+        for b in bounds
+        if b.notion == claim.notion and b.kind == "finite-sample"
+    )
     family = None
     if above and not reports:
         family = suspicion(plan.accusing, plan.estimators, evidence, bounds, claim.notion)
@@ -373,10 +401,15 @@ def notes_of_stored(plan: Plan, stored: Stored) -> tuple[str, ...]:
         whose = " of the larger side" if min(absent, present) == min(whole) else ""
         said.append(f"{left:,} rows{whose} were left out.")
     if absent != present:
-        said.append(f"The sides are unequal: {absent:,} rows without the record and {present:,} with it are used.")
+        said.append(
+            f"The sides are unequal: {absent:,} rows without the record and {present:,} with it are used."
+        )
     if isinstance(plan.mechanism, Noted):
         said += plan.mechanism.notes(None)
-    return (*said, *(f"Column {name!r} {what}: {CHECK_COLUMN}." for name, what in suspects(plan).items()))
+    return (
+        *said,
+        *(f"Column {name!r} {what}: {CHECK_COLUMN}." for name, what in suspects(plan).items()),
+    )
 
 
 CHECK_COLUMN = "leave it out with mechanism.columns unless it is a true output"

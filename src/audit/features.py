@@ -58,10 +58,16 @@ class BlackBox:
         if domain.size() <= self.cells:
             return [(columns, values) for values in itertools.product(*map(range, domain.sizes))]
         pairs = [*((c,) for c in columns), *itertools.combinations(columns, 2)]
-        touched = [(pair, tuple(int(record[columns.index(c)]) for c in pair)) for pair in pairs for record in canaries]
+        touched = [
+            (pair, tuple(int(record[columns.index(c)]) for c in pair))
+            for pair in pairs
+            for record in canaries
+        ]
         rng = np.random.default_rng(self.seed)
         drawn = [pairs[i] for i in rng.integers(len(pairs), size=self.sample)]
-        others = [(pair, tuple(int(rng.integers(size)) for size in domain.shape(pair))) for pair in drawn]
+        others = [
+            (pair, tuple(int(rng.integers(size)) for size in domain.shape(pair))) for pair in drawn
+        ]
         return list(dict.fromkeys([*touched, *others]))
 
 

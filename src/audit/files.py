@@ -20,7 +20,18 @@ from audit.core import Array, AuditError, frozen
 if TYPE_CHECKING:
     import pandas as pd
 
-KINDS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".xlsx", ".npz", ".npy")
+KINDS = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".jsonl",
+    ".jsonl.gz",
+    ".parquet",
+    ".xlsx",
+    ".npz",
+    ".npy",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +92,9 @@ def _read(path: Path, key: str, as_text: bool, changed: int) -> FileTable:
     except AuditError as error:
         raise AuditError(f"{key}: {path} {error}") from error
     except ImportError as error:
-        raise AuditError(f'{key}: {path} needs openpyxl to be read; pip install "dp-audit[xlsx]"') from error
+        raise AuditError(
+            f'{key}: {path} needs openpyxl to be read; pip install "dp-audit[xlsx]"'
+        ) from error
     except Exception as error:  # four libraries, each with errors of its own
         what = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         raise AuditError(f"{key}: cannot read {path} ({what}); fix the file or its path") from error
@@ -90,7 +103,9 @@ def _read(path: Path, key: str, as_text: bool, changed: int) -> FileTable:
         raise AuditError(f"{key}: {path} has no records; write one a row, below a header line")
     if len(lengths) > 1:
         entries = listed([f"{name}: {len(column):,}" for name, column in table.columns.items()])
-        raise AuditError(f"{key}: the columns of {path} have unequal lengths ({entries}); give each one entry a row")
+        raise AuditError(
+            f"{key}: the columns of {path} have unequal lengths ({entries}); give each one entry a row"
+        )
     return table
 
 
@@ -110,9 +125,14 @@ def _read_csv(path: Path, as_text: bool) -> FileTable:
     separator = "\t" if _kind(path) == ".tsv" else _separator(header)
     # Files with semicolons come from where 1,5 is a number; one that is written 1.5 says otherwise.
     decimal = "," if separator == ";" and re.search(r"(^|;)\s*-?\d+,\d+", sample) else "."
-    names = [name.strip() for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])]
+    names = [
+        name.strip()
+        for name in next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])
+    ]
     _refuse_twins(names)
-    kept: dict[str, Any] = {"dtype": str, "keep_default_na": False, "na_filter": False} if as_text else {}
+    kept: dict[str, Any] = (
+        {"dtype": str, "keep_default_na": False, "na_filter": False} if as_text else {}
+    )
     frame = pd.read_csv(
         path, sep=separator, decimal=decimal, skipinitialspace=True, encoding="utf-8-sig", **kept
     )  # fmt: skip
@@ -129,7 +149,9 @@ def _first_lines(path: Path) -> tuple[str, str]:
 
 def _opened(path: Path) -> IO[bytes]:
     """A text file's bytes, whether it is compressed or not."""
-    return cast(IO[bytes], gzip.open(path)) if path.name.lower().endswith(".gz") else path.open("rb")
+    return (
+        cast(IO[bytes], gzip.open(path)) if path.name.lower().endswith(".gz") else path.open("rb")
+    )
 
 
 def _separator(header: str) -> str:
@@ -157,9 +179,13 @@ def _json_row(line: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise AuditError(f"holds no JSON in line {number} ({error}); write one object a line") from error
+        raise AuditError(
+            f"holds no JSON in line {number} ({error}); write one object a line"
+        ) from error
     if not isinstance(row, dict):
-        raise AuditError(f"holds no object in line {number} but {line.strip()[:40]!r}; write one object a line")
+        raise AuditError(
+            f"holds no object in line {number} but {line.strip()[:40]!r}; write one object a line"
+        )
     return row
 
 
@@ -196,7 +222,9 @@ def _from_frame(path: Path, frame: pd.DataFrame) -> FileTable:
     import pandas as pd
 
     notes = []
-    if any(name is not None for name in frame.index.names):  # named columns that a data frame used as its index
+    if any(
+        name is not None for name in frame.index.names
+    ):  # named columns that a data frame used as its index
         frame = frame.reset_index()
     names = [str(name).strip() for name in frame.columns]
     unnamed = bool(names) and names[0] in ("", "Unnamed: 0")
@@ -207,7 +235,11 @@ def _from_frame(path: Path, frame: pd.DataFrame) -> FileTable:
         )
     columns = dict(zip(names, (_as_array(column) for _, column in frame.items()), strict=True))
     columns = dict(list(columns.items())[1:]) if unnamed else columns
-    empty = [name for name, column in columns.items() if name.startswith("Unnamed: ") and _all_missing(column)]
+    empty = [
+        name
+        for name, column in columns.items()
+        if name.startswith("Unnamed: ") and _all_missing(column)
+    ]
     for name in empty:  # a separator too many at the end of each line
         del columns[name]
     _refuse_header_in_the_middle(columns)
@@ -224,7 +256,11 @@ def _as_array(column: pd.Series[Any]) -> Array:
     if isinstance(kind, pd.DatetimeTZDtype):
         return frozen(column.dt.tz_convert(None).to_numpy())
     if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind):
-        return frozen(column.to_numpy() if not column.isna().any() else column.to_numpy(dtype=float, na_value=np.nan))
+        return frozen(
+            column.to_numpy()
+            if not column.isna().any()
+            else column.to_numpy(dtype=float, na_value=np.nan)
+        )
     values = column.to_numpy(dtype=object).copy()
     values[column.isna().to_numpy()] = None
     return frozen(values)
@@ -239,10 +275,14 @@ def _refuse_header_in_the_middle(columns: dict[str, Array]) -> None:
     """As where files with a header each were put one after the other."""
     if not columns or any(column.dtype.kind != "O" for column in columns.values()):
         return
-    same = [np.array([str(cell).strip() == name for cell in column]) for name, column in columns.items()]
+    same = [
+        np.array([str(cell).strip() == name for cell in column]) for name, column in columns.items()
+    ]
     repeated = np.logical_and.reduce(same)
     if repeated.any():
-        raise AuditError(f"repeats its header in row {int(np.argmax(repeated)) + 1}; remove that row")
+        raise AuditError(
+            f"repeats its header in row {int(np.argmax(repeated)) + 1}; remove that row"
+        )
 
 
 # --- arrays -------------------------------------------------------------------------------------------------------------
@@ -264,8 +304,14 @@ def _of_two_sides(held: dict[str, Array]) -> dict[str, Array]:
     others = sorted(set(held) - set(SIDES))
     absent, present = (held[side].reshape(len(held[side]), -1) for side in SIDES)
     if others or absent.shape[1:] != present.shape[1:]:
-        wrong = f"also {others[0]}" if others else f"{absent.shape[1]} and {present.shape[1]} numbers a run"
-        raise AuditError(f"holds in_scores and out_scores and {wrong}; give two arrays of one score a run")
+        wrong = (
+            f"also {others[0]}"
+            if others
+            else f"{absent.shape[1]} and {present.shape[1]} numbers a run"
+        )
+        raise AuditError(
+            f"holds in_scores and out_scores and {wrong}; give two arrays of one score a run"
+        )
     return {
         "score": np.concatenate([absent, present]),
         "present": np.repeat([False, True], [len(absent), len(present)]),

@@ -154,7 +154,9 @@ def openml(name: str, version: int, cache: str | None) -> Any:
             return fetch_openml(name, version=version, data_home=cache, as_frame=True).frame
     except Exception as error:  # whatever a network does: URLError, timeouts, a damaged cache
         told = " ".join(str(error).split())[:120]
-        raise AuditError(f"data set {name!r} cannot be fetched from OpenML ({told}); give task.data.path=…") from error
+        raise AuditError(
+            f"data set {name!r} cannot be fetched from OpenML ({told}); give task.data.path=…"
+        ) from error
 
 
 def components(rows: Array, count: int) -> Callable[[Array], Array]:

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SHOWN = ("name", "mechanism", "eps", "attacker", "criterion", "mu_emp", "verdict", "when")
-FIRST = ("name", "mechanism", "eps", "attacker", "criterion", "mu_emp", "mu_hat", "mu_implied", "tightness", "verdict")
+FIRST = (
+    "name",
+    "mechanism",
+    "eps",
+    "attacker",
+    "criterion",
+    "mu_emp",
+    "mu_hat",
+    "mu_implied",
+    "tightness",
+    "verdict",
+)
 NEWEST = "newest"
 
 
@@ -89,7 +100,9 @@ def _equal(table: pandas.DataFrame, column: str, value: Any) -> Any:
         columns = list(map(str, table.columns))
         close = difflib.get_close_matches(column, columns, n=1)
         known = ", ".join(name for name in columns if "." not in name)
-        raise AuditError(f"no column {column!r}; {f'did you mean {close[0]!r}?' if close else f'there are: {known}'}")
+        raise AuditError(
+            f"no column {column!r}; {f'did you mean {close[0]!r}?' if close else f'there are: {known}'}"
+        )
     if is_numeric_dtype(table[column]):
         try:
             return table[column] == float(value)
@@ -129,13 +142,24 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="audit runs", description="List and compare what was found so far, the newest first.")
-    parser.add_argument("equal", nargs="*", metavar="key=value", help="only audits with it, such as mechanism=aim")
-    parser.add_argument(
-        "--sweep", nargs="?", const=NEWEST, help="only those of a sweep: its name or id; the newest one without"
+    parser = _Parser(
+        prog="audit runs", description="List and compare what was found so far, the newest first."
     )
-    parser.add_argument("--csv", action="store_true", help="everything that is known of them, as CSV")
-    parser.add_argument("--root", default="mlruns", help="where the runs are (default: %(default)s)")
+    parser.add_argument(
+        "equal", nargs="*", metavar="key=value", help="only audits with it, such as mechanism=aim"
+    )
+    parser.add_argument(
+        "--sweep",
+        nargs="?",
+        const=NEWEST,
+        help="only those of a sweep: its name or id; the newest one without",
+    )
+    parser.add_argument(
+        "--csv", action="store_true", help="everything that is known of them, as CSV"
+    )
+    parser.add_argument(
+        "--root", default="mlruns", help="where the runs are (default: %(default)s)"
+    )
     given = parser.parse_intermixed_args(list(words))
     wrong = [word for word in given.equal if "=" not in word]
     if wrong:
@@ -168,7 +192,9 @@ def _rest(row: Mapping[Any, Any]) -> str:
     >>> _rest({"name": "mst: mst eps=1 xgboost seed=3", "mechanism": "mst", "eps": 1.0, "attacker": "xgboost"})
     'mst: seed=3'
     """
-    told = {str(row.get(name)) for name in SHOWN[1:]} | {f"eps={row.get('eps'):g}" if _known(row.get("eps")) else ""}
+    told = {str(row.get(name)) for name in SHOWN[1:]} | {
+        f"eps={row.get('eps'):g}" if _known(row.get("eps")) else ""
+    }
     return " ".join(word for word in str(row["name"]).split() if word not in told)
 
 

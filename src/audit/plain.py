@@ -52,7 +52,9 @@ def written(value: Any) -> str:
     """The ``repr`` of an object; where that cannot be had, what its ``__repr__`` raised."""
     try:
         return repr(value)
-    except Exception as failure:  # also of a number of too many digits, or of what is nested too deeply
+    except (
+        Exception
+    ) as failure:  # also of a number of too many digits, or of what is nested too deeply
         return f"<its __repr__ raised {type(failure).__name__}>"
 
 

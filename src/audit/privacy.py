@@ -199,7 +199,9 @@ class Line:
 
     def label(self, parameter: float) -> str:
         """See `Notion.label`."""
-        return ApproximateDP(self.delta).label(parameter) if self.delta else PureDP().label(parameter)
+        return (
+            ApproximateDP(self.delta).label(parameter) if self.delta else PureDP().label(parameter)
+        )
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
         """Where the line reaches 0."""
@@ -246,7 +248,11 @@ class ApproximateDP:
         if math.isinf(parameter):
             return ()
         # At ε = 0 the two lines are one.
-        corner = (1 - self.delta) * math.exp(-parameter) / (1 + math.exp(-parameter)) if parameter > 0 else 0.0
+        corner = (
+            (1 - self.delta) * math.exp(-parameter) / (1 + math.exp(-parameter))
+            if parameter > 0
+            else 0.0
+        )
         return tuple(alpha for alpha in (corner, 1 - self.delta) if 0 < alpha < 1)
 
     def pieces(self) -> tuple[Notion, ...]:
@@ -317,8 +323,14 @@ class _Pair:
         """R(s), e^((d − c)s) − 1 and e^(R(s) − cs) = p + b·e^((d − c)s)."""
         drop = np.expm1((self.d - self.c) * s)
         rest = self.p + self.b * (1 + drop)
-        with np.errstate(divide="ignore"):  # log1p(−1) where b = 1 to the last bit; the other branch is taken there
-            return self.c * s + np.where(drop < -0.5, np.log(rest), np.log1p(self.b * drop)), drop, rest
+        with np.errstate(
+            divide="ignore"
+        ):  # log1p(−1) where b = 1 to the last bit; the other branch is taken there
+            return (
+                self.c * s + np.where(drop < -0.5, np.log(rest), np.log1p(self.b * drop)),
+                drop,
+                rest,
+            )
 
     def best_order(self) -> Floats:
         """The s ≥ 0 at which R(s)/(s(1 + s)) is largest.
@@ -333,7 +345,9 @@ class _Pair:
             centre = np.clip((np.log1p(-self.q) - np.log(self.q)) / spread, 0.0, 1e100)
         low = np.maximum(centre - 1 + np.sqrt(np.maximum(centre * (centre - 1), 0.0)), 0.0)
         # The derivative at order 1 is half the variance of the log-likelihood ratio less its mean: 1 is best if ≤ 0.
-        falls = (centre <= 1) & (self.p * self.b * spread**2 / 2 <= self.p * self.c + self.b * self.d)
+        falls = (centre <= 1) & (
+            self.p * self.b * spread**2 / 2 <= self.p * self.c + self.b * self.d
+        )
         high = np.where(falls, 0.0, np.maximum(2 * centre - 1.5, 0.0))
         s = high
         for _ in range(24 if np.any(high > 0) else 0):
@@ -344,7 +358,9 @@ class _Pair:
             bend = weight * (1 - weight) * spread**2 * s * (1 + s) - 2 * value
             low, high = np.where(rise > 0, s, low), np.where(rise > 0, high, s)
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = s - rise / (bend - 2 * rise / s)  # Newton on rise/s², whose root at 0 is gone
+                step = s - rise / (
+                    bend - 2 * rise / s
+                )  # Newton on rise/s², whose root at 0 is gone
             inside = (step >= low) & (step <= high)
             s, before = np.where(inside, step, (low + high) / 2), s
             if np.all(np.abs(s - before) <= 1e-6 * s):
@@ -358,7 +374,9 @@ class _Pair:
         limit = s < 1e-7  # there R(s)/s is the Kullback–Leibler divergence, to second order in s
         safe = np.where(limit, 1.0, s)
         level = np.where(limit, self.p * self.c + self.b * self.d, value / (safe * (1 + safe)))
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # p = 0 or q = 1 to the last bit
+        with np.errstate(
+            over="ignore", divide="ignore", invalid="ignore"
+        ):  # p = 0 or q = 1 to the last bit
             slope = np.where(limit, self.d - self.c, drop / safe) / rest
             weight = self.p / rest
             slope_q = -(weight / self.q - (1 - weight) / (1 - self.q)) / (1 + s)
@@ -411,9 +429,13 @@ def _solve(known: Floats, rho: Floats, find_b: bool) -> Floats:
     return np.where(z <= _LEAST + 1e-6, 0.0, ndtr(z))
 
 
-def _curve(alpha: Floats, rho: Floats, solve: Callable[[Floats, Floats], Floats], at_zero: Floats) -> Floats:
+def _curve(
+    alpha: Floats, rho: Floats, solve: Callable[[Floats, Floats], Floats], at_zero: Floats
+) -> Floats:
     """``solve`` where alpha is in (0, 1) and ρ in (0, ∞), and the limits elsewhere."""
-    b = np.where(np.isinf(rho), 0.0, np.where(alpha > 0, 1 - alpha, np.where(rho > 0, at_zero, 1.0)))
+    b = np.where(
+        np.isinf(rho), 0.0, np.where(alpha > 0, 1 - alpha, np.where(rho > 0, at_zero, 1.0))
+    )
     # Below 1e-25 a ρ moves the curve by less than 3e-13, and the solution by less than its own rounding.
     inside = (alpha > 0) & (alpha < 1) & (rho > 1e-25) & np.isfinite(rho)
     if np.any(inside):
@@ -498,7 +520,9 @@ class ZCDP:
         """Where FPR = FNR: there the best order is 1 in both directions, so (1 − 2·alpha)·ln((1 − alpha)/alpha) = ρ."""
         if not 0 < parameter < math.inf:
             return ()
-        logit = brentq(lambda x: x * math.tanh(x / 2) - parameter, 0.0, parameter + 2.0, xtol=1e-15, rtol=1e-14)
+        logit = brentq(
+            lambda x: x * math.tanh(x / 2) - parameter, 0.0, parameter + 2.0, xtol=1e-15, rtol=1e-14
+        )
         alpha = math.exp(-logit) / (1 + math.exp(-logit))
         return (alpha,) if 0 < alpha < 0.5 else ()
 
@@ -587,7 +611,9 @@ def _log_gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         middle = np.minimum(eps / m, 1e150)  # farther out δ is 0 all the same, and squares overflow
         a, b = middle - m / 2, middle + m / 2
-        area = sum(w * _mills_fall(middle + m / 2 * x) for x, w in zip(_NODES, _WEIGHTS, strict=True))
+        area = sum(
+            w * _mills_fall(middle + m / 2 * x) for x, w in zip(_NODES, _WEIGHTS, strict=True)
+        )
         narrow = _log_density(a) + np.log(m / 2 * area)
         right = _log_density(a) + np.log(_mills(np.maximum(a, 0.0)) - _mills(b))
         left = log_ndtr(-a) + np.log1p(-np.exp(_log_density(a) + np.log(_mills(b)) - log_ndtr(-a)))
@@ -598,7 +624,9 @@ def _log_gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 def _log_gdp_rest(mu: float, epsilon: float) -> float:
     """ln (1 − δ(ε)) of μ-GDP for finite μ > 0 and ε ≥ 0: of Φ(a) + φ(a)·R(b)."""
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    return float(np.logaddexp(log_ndtr(a), _log_density(np.asarray(a)) + np.log(_mills(np.asarray(b)))))
+    return float(
+        np.logaddexp(log_ndtr(a), _log_density(np.asarray(a)) + np.log(_mills(np.asarray(b))))
+    )
 
 
 def _gdp_excess(mu: float, epsilon: float, delta: float) -> float:
@@ -626,7 +654,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = mu * mu / 2 - mu * float(ndtri(delta))  # the first term alone
     # The two are equal to the last digit where the second term is nothing.
     high *= 1 + 1e-12
-    return float(brentq(lambda eps: _gdp_excess(mu, eps, delta), 0.0, high, xtol=1e-300, rtol=1e-14))
+    return float(
+        brentq(lambda eps: _gdp_excess(mu, eps, delta), 0.0, high, xtol=1e-300, rtol=1e-14)
+    )
 
 
 def direct_mu(epsilon: float, delta: float) -> float:
@@ -638,17 +668,27 @@ def direct_mu(epsilon: float, delta: float) -> float:
     (0.5325166485, '2.506628275e-20')
     """
     _check(delta, epsilon=epsilon)
-    at_zero = 2 * math.sqrt(2) * float(erfinv(delta) if delta <= 0.5 else erfcinv(1 - delta))  # δ(0) = erf(μ/√8)
+    at_zero = (
+        2 * math.sqrt(2) * float(erfinv(delta) if delta <= 0.5 else erfcinv(1 - delta))
+    )  # δ(0) = erf(μ/√8)
     if epsilon == 0:
         return at_zero
     z = float(ndtri(delta))
     root = math.sqrt(z * z + 2 * epsilon)
-    first_term = z + root if z > 0 else 2 * epsilon / (root - z)  # Φ(−ε/μ + μ/2) = δ; without a cancellation
+    first_term = (
+        z + root if z > 0 else 2 * epsilon / (root - z)
+    )  # Φ(−ε/μ + μ/2) = δ; without a cancellation
     low = math.log(max(at_zero, first_term)) - 1e-9  # δ is below its first term, and falls in ε
     high = low + 1.0
     while _gdp_excess(math.exp(high), epsilon, delta) <= 0:
         high += 1.0
-    found = brentq(lambda log_mu: _gdp_excess(math.exp(log_mu), epsilon, delta), low, high, xtol=1e-15, rtol=1e-14)
+    found = brentq(
+        lambda log_mu: _gdp_excess(math.exp(log_mu), epsilon, delta),
+        low,
+        high,
+        xtol=1e-15,
+        rtol=1e-14,
+    )
     return math.exp(found)
 
 
@@ -766,7 +806,9 @@ def guess_rate(notion: Notion, parameter: float) -> float:
         return float(alpha + notion.beta(alpha, parameter))
 
     found = minimize_scalar(miss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12})
-    return 1 - min([float(found.fun), *(miss(alpha) for alpha in (0.0, *notion.kinks(parameter)))]) / 2
+    return (
+        1 - min([float(found.fun), *(miss(alpha) for alpha in (0.0, *notion.kinks(parameter)))]) / 2
+    )
 
 
 def power(notion: Notion, parameter: ArrayLike, alpha: ArrayLike) -> Any:
@@ -972,7 +1014,10 @@ class _Profile:
             return np.asarray(gdp_delta(self.mu, self.grid - t), float)
         whole = math.floor(t / self.spacing)
         nodes = np.arange(-2, 4)
-        weights = [math.prod((t / self.spacing - whole - m) / (n - m) for m in nodes if m != n) for n in nodes]
+        weights = [
+            math.prod((t / self.spacing - whole - m) / (n - m) for m in nodes if m != n)
+            for n in nodes
+        ]
         width = min(abs(whole) + 4, len(self.grid))
         known = self.padded(width)
         starts = [min(max(width - whole - int(n), 0), 2 * width) for n in nodes]
@@ -982,7 +1027,9 @@ class _Profile:
         return total
 
 
-def _run(steps: tuple[Step, ...], tail: _Profile, seen: dict[tuple[int, int], _Profile]) -> _Profile:
+def _run(
+    steps: tuple[Step, ...], tail: _Profile, seen: dict[tuple[int, int], _Profile]
+) -> _Profile:
     """The profile of ``steps`` followed by what ``tail`` stands for."""
     for step in reversed(steps):
         if isinstance(step, GaussianStep):
@@ -993,7 +1040,9 @@ def _run(steps: tuple[Step, ...], tail: _Profile, seen: dict[tuple[int, int], _P
             key = (id(step), id(tail))
             if key not in seen:
                 after = [_run(option, tail, seen) for option in step.options]
-                seen[key] = _Profile(tail.grid, np.maximum.reduce([profile.values for profile in after]))
+                seen[key] = _Profile(
+                    tail.grid, np.maximum.reduce([profile.values for profile in after])
+                )
             tail = seen[key]
     return tail
 
@@ -1022,7 +1071,10 @@ def _select(tail: _Profile, epsilon: float) -> _Profile:
     chance = np.expm1(epsilon - ts) / math.expm1(epsilon)  # q
     rows = [tail.values]  # at t = 0 and t = ε nothing is learnt
     for t, q in zip(ts[1:-1], chance[1:-1], strict=True):
-        rows.append(q * math.exp(t) * tail.shifted(t) + (1 - q) * math.exp(t - epsilon) * tail.shifted(t - epsilon))
+        rows.append(
+            q * math.exp(t) * tail.shifted(t)
+            + (1 - q) * math.exp(t - epsilon) * tail.shifted(t - epsilon)
+        )
     values = np.array([*rows, tail.values])
     best = np.clip(np.argmax(values, axis=0), 1, len(ts) - 2)
     before, at, after = (values[best + k, np.arange(values.shape[1])] for k in (-1, 0, 1))

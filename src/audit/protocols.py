@@ -69,7 +69,9 @@ class Holdout:
 
     def split(self) -> tuple[int, int, int]:
         """Number of trials of each part; the first two are even, so that both sides are as many."""
-        train, validation = (2 * round(self.trials * share / 2) for share in (self.train, self.validation))
+        train, validation = (
+            2 * round(self.trials * share / 2) for share in (self.train, self.validation)
+        )
         return train, validation, self.trials - train - validation
 
     @property
@@ -87,11 +89,17 @@ class Holdout:
         """How many trials attacks are fitted on, all fits together."""
         return self.split()[0]
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
+    ) -> Evidence:
         """One fold, whatever the claim is."""
         train, validation, _ = self.split()
         trials = source.trials(0, self.trials)
-        fitted, chosen, tested = trials[:train], trials[train : train + validation], trials[train + validation :]
+        fitted, chosen, tested = (
+            trials[:train],
+            trials[train : train + validation],
+            trials[train + validation :],
+        )
         refuse_scarce_side((fitted, chosen, tested), self.least)
         attack = attacker(fitted)
         selection = chosen.score(attack(chosen))
@@ -176,7 +184,9 @@ class Crossfit:
         kfold = (self.folds - 1) * self.trials
         return self.inner * (sum(cuts[1:-1]) if self.order == "progressive" else kfold)
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
+    ) -> Evidence:
         """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
         trials = source.trials(0, self.trials)
         cuts = self.cuts(attacker.learns)
@@ -185,7 +195,11 @@ class Crossfit:
         folds = []
         for k in range(1 if self.order == "progressive" else 0, len(parts)):
             before = trials[: cuts[k]]  # a view: what is long need not be copied
-            others = before if self.order == "progressive" else Trials.concatenate([before, trials[cuts[k + 1] :]])
+            others = (
+                before
+                if self.order == "progressive"
+                else Trials.concatenate([before, trials[cuts[k + 1] :]])
+            )
             folds.append(fold(others, parts[k], attacker, criterion, claim, self.inner))
         return Evidence(tuple(folds))
 
@@ -248,7 +262,9 @@ class Sequential:
         """How many trials attacks are fitted on, all fits together, at most."""
         return self.inner * sum(self.cuts()[:-1])
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
+    ) -> Evidence:
         """A fold for each part that was tested before there was reason to stop."""
         bound = Betting(significance=self.significance)
         cuts, folds = self.cuts(), list[Fold]()
@@ -328,7 +344,9 @@ class OneRun:
                 " that does, such as dp_sgd, or protocol=holdout"
             )
         if there < 2:
-            raise AuditError("protocol=one_run needs many canaries; choose one that has them, such as canary=coins")
+            raise AuditError(
+                "protocol=one_run needs many canaries; choose one that has them, such as canary=coins"
+            )
         self._allow(there)
 
     def _allow(self, there: int) -> None:
@@ -337,7 +355,9 @@ class OneRun:
                 f"trials={self.trials} are more canaries than one run has ({there}); lower trials or raise canary.count"
             )
 
-    def __call__(self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim) -> Evidence:
+    def __call__(
+        self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
+    ) -> Evidence:
         """One fold without selection, whatever the criterion and the claim are.
 
         Raises:
@@ -385,7 +405,9 @@ def refuse_scarce_side(parts: Sequence[Trials], least: int) -> None:
             )
 
 
-def fold(used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, claim: Claim, inner: int) -> Fold:
+def fold(
+    used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, claim: Claim, inner: int
+) -> Fold:
     """``part`` tested by an attack fitted to ``used``, with a threshold chosen on out-of-fold scores of ``used``."""
     attack = attacker(used)
     selection = out_of_fold(used, attacker, inner) if attacker.learns else used.score(attack(used))

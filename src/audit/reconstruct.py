@@ -26,7 +26,9 @@ from audit.core import AuditError
 from audit.privacy import GDP, STRICT, eps_from_rho, guess_rate, rho_from_eps_delta
 
 Whole = Annotated[int, Field(ge=1)]
-Grid = Annotated[tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...], Field(min_length=1)]
+Grid = Annotated[
+    tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...], Field(min_length=1)
+]
 LARGEST = 20_000_000
 """Cells of a matrix of queries that fit well into the memory of a small machine (160 MB)."""
 
@@ -63,25 +65,37 @@ class Reconstruction:
 
     def __post_init__(self) -> None:
         if self.sd is not None and self.eps is not None:
-            raise AuditError("reconstruct: sd and eps both say how much noise there is; give one of them")
+            raise AuditError(
+                "reconstruct: sd and eps both say how much noise there is; give one of them"
+            )
         if self.m <= self.n:
-            raise AuditError(f"reconstruct: m={self.m} counts do not determine n={self.n} bits; make m larger than n")
+            raise AuditError(
+                f"reconstruct: m={self.m} counts do not determine n={self.n} bits; make m larger than n"
+            )
         if self.n * self.m > LARGEST:
-            raise AuditError(f"reconstruct: n·m = {self.n * self.m:,} is more than {LARGEST:,}; make n or m smaller")
+            raise AuditError(
+                f"reconstruct: n·m = {self.n * self.m:,} is more than {LARGEST:,}; make n or m smaller"
+            )
         if self.out.suffix not in {".png", ".svg"} or not self.out.resolve().parent.is_dir():
-            raise AuditError(f"reconstruct: out={self.out} must be a .png or .svg in a folder that there is")
+            raise AuditError(
+                f"reconstruct: out={self.out} must be a .png or .svg in a folder that there is"
+            )
 
     @property
     def noise(self) -> tuple[float, ...]:
         """The standard deviations: as given, from eps, or 10, 30 and 100."""
         if self.eps is not None:
-            return tuple(math.sqrt(self.m / (2 * rho_from_eps_delta(eps, self.delta))) for eps in self.eps)
+            return tuple(
+                math.sqrt(self.m / (2 * rho_from_eps_delta(eps, self.delta))) for eps in self.eps
+            )
         return self.sd or (10.0, 30.0, 100.0)
 
     def __call__(self) -> tuple[Point, ...]:
         """One point a standard deviation, in their order; in one run all of them share bits, subsets and z-scores."""
         runs = np.random.SeedSequence(self.seed).spawn(self.repeats)
-        shares = np.array([recovered(self.n, self.m, self.noise, np.random.default_rng(run)) for run in runs])
+        shares = np.array(
+            [recovered(self.n, self.m, self.noise, np.random.default_rng(run)) for run in runs]
+        )
         error = shares.std(axis=0, ddof=1) / math.sqrt(self.repeats)
         columns = zip(self.noise, shares.mean(axis=0), error, strict=True)
         return tuple(self._point(sd, float(share), float(off)) for sd, share, off in columns)
@@ -161,7 +175,9 @@ def parse(words: Sequence[str]) -> Reconstruction:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
-            raise AuditError(f"reconstruct: cannot read {word!r}; an option is key=value, with {', '.join(known)}")
+            raise AuditError(
+                f"reconstruct: cannot read {word!r}; an option is key=value, with {', '.join(known)}"
+            )
         given[key] = tuple(value.strip("[]").split(",")) if key in ("sd", "eps") else value
     try:
         return Reconstruction(**given)
@@ -181,7 +197,14 @@ def summary(asked: Reconstruction, points: Sequence[Point]) -> Any:
         f"eps: of all counts together, at δ = {asked.delta:g}. predicted: Φ(√(m − n)/(4·sd)). one bit: the best guess of"
         " one bit that this eps, as Gaussian noise, allows to somebody who knows all others."
     )
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), title=title, caption=caption, caption_justify="left")
+    table = Table(
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1),
+        title=title,
+        caption=caption,
+        caption_justify="left",
+    )
     for name in ("noise sd", "eps", "recovered", "± 1 s.e.", "predicted", "one bit"):
         table.add_column(name, justify="right")
     for p in points:

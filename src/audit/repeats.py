@@ -38,12 +38,18 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
     >>> copied(np.tile(z, 2), np.arange(800) < 400, "scores")
     '400 of 800 scores are exact repeats of others'
     """
-    table = np.ascontiguousarray(np.asarray(rows, float).reshape(len(rows), -1) + 0.0)  # −0.0 is 0.0
+    table = np.ascontiguousarray(
+        np.asarray(rows, float).reshape(len(rows), -1) + 0.0
+    )  # −0.0 is 0.0
     whole = table.view([("", table.dtype)] * table.shape[1]).ravel()
-    first, place, times = np.unique(whole, return_index=True, return_inverse=True, return_counts=True)[1:]
+    first, place, times = np.unique(
+        whole, return_index=True, return_inverse=True, return_counts=True
+    )[1:]
     place = place.ravel()
     long = longer(table[first], ROUNDED).any(axis=1)
-    if not (_alike(times[long], bits) or _copies(table[first], times, np.bincount(place, bits), bits)):
+    if not (
+        _alike(times[long], bits) or _copies(table[first], times, np.bincount(place, bits), bits)
+    ):
         return None
     return f"{len(table) - len(first):,} of {len(table):,} {what} are exact repeats of others"
 

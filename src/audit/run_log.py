@@ -33,7 +33,9 @@ CONNECT_TIMEOUT_S = 10.0  # for the first answer of a server or database
 FILE_TIMEOUT_S = 120.0  # for a SQLite file: no network is slow then, but the machine may be busy with many audits
 DATABASES = {"sqlite", "postgresql", "mysql", "mssql"}  # those that MLflow takes
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-QUESTION = "api/2.0/mlflow/experiments/get-by-name?experiment_name=audit"  # a health check alone can lie
+QUESTION = (
+    "api/2.0/mlflow/experiments/get-by-name?experiment_name=audit"  # a health check alone can lie
+)
 SECRET_VALUE = re.compile(r"(?i)([?&][^=&\s]*(?:pass|pwd|secret|token|key)[^=&\s]*=)[^&\s]*")
 DRIVERS = {
     "postgresql": 'pip install "dp-audit[postgres]", and write postgresql://…',
@@ -71,7 +73,9 @@ def resolved(root: Path | str) -> Path:
         path = Path(root).resolve()
         str(path).encode()
     except UnicodeEncodeError as error:
-        raise AuditError(f"the name of {str(root)!a} is not UTF-8; give another folder: root=…") from error
+        raise AuditError(
+            f"the name of {str(root)!a} is not UTF-8; give another folder: root=…"
+        ) from error
     except (OSError, RuntimeError) as error:  # a loop is a RuntimeError until Python 3.13
         raise AuditError(
             f"{root} leads nowhere ({getattr(error, 'strerror', None) or 'its symbolic links form a loop'}); remove"
@@ -145,7 +149,11 @@ def public(uri: str) -> str:
     scheme, separator, rest = uri.partition("://")
     before_path = re.split(r"[/?#]", rest)[0]
     # A password with an unescaped / or ? is no valid one, and is hidden all the same: up to the last @.
-    if separator and _dialect(uri) not in ("sqlite", "file") and ("@" in before_path or ":" in before_path):
+    if (
+        separator
+        and _dialect(uri) not in ("sqlite", "file")
+        and ("@" in before_path or ":" in before_path)
+    ):
         rest = rest.rpartition("@")[2]
     return SECRET_VALUE.sub(r"\1***", scheme + separator + rest)
 
@@ -168,7 +176,12 @@ def _secrets(uri: str) -> set[str]:
     written = [match.partition("=")[2] for match in (m.group() for m in SECRET_VALUE.finditer(uri))]
     written += [password[1]] if password else []
     written += [os.environ.get(f"MLFLOW_TRACKING_{name}", "") for name in ("PASSWORD", "TOKEN")]
-    return {secret for word in written for secret in (word, urllib.parse.unquote(word)) if len(secret) > 2}
+    return {
+        secret
+        for word in written
+        for secret in (word, urllib.parse.unquote(word))
+        if len(secret) > 2
+    }
 
 
 # --- whether it answers ------------------------------------------------------------------------------------------------
@@ -229,7 +242,9 @@ def check_reachable(uri: str) -> None:
         AuditError: it is no address, does not answer, or no driver for it is installed.
     """
     if _dialect(uri) == "postgres":
-        raise AuditError(f"MLFLOW_TRACKING_URI={public(uri)}: SQLAlchemy's name is postgresql; write postgresql://…")
+        raise AuditError(
+            f"MLFLOW_TRACKING_URI={public(uri)}: SQLAlchemy's name is postgresql; write postgresql://…"
+        )
     if not is_server(uri) and not is_database(uri):
         return
     _check_address(uri)
@@ -244,7 +259,9 @@ def _check_address(uri: str) -> None:
     try:
         parsed = urllib.parse.urlsplit(uri)
         _ = parsed.port
-        unescaped = _dialect(uri) == "sqlite" and any("=" not in part for part in parsed.query.split("&") if part)
+        unescaped = _dialect(uri) == "sqlite" and any(
+            "=" not in part for part in parsed.query.split("&") if part
+        )
         if unescaped:
             wrong = "a ? in the name of a file is written %3F"
         elif is_server(uri) and not parsed.hostname:
@@ -287,12 +304,16 @@ def _no_answer_is_one_line(what: str, uri: str) -> Iterator[None]:
 
 def _first(error: object) -> str:
     """The first line of what an error says."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__
+    )
 
 
 def _server_question(uri: str) -> Callable[[], None]:
     def ask() -> None:
-        with urllib.request.urlopen(f"{public(uri).rstrip('/')}/{QUESTION}", timeout=CONNECT_TIMEOUT_S):
+        with urllib.request.urlopen(
+            f"{public(uri).rstrip('/')}/{QUESTION}", timeout=CONNECT_TIMEOUT_S
+        ):
             pass
 
     return ask
@@ -311,7 +332,9 @@ def _database_question(uri: str) -> Callable[[], None]:
     def ask() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", "Query string argument", sqlalchemy.exc.SAWarning)  # an unescaped ?
+            warnings.filterwarnings(
+                "error", "Query string argument", sqlalchemy.exc.SAWarning
+            )  # an unescaped ?
             with engine.connect() as connection:
                 sqlalchemy.inspect(connection).get_table_names()
 
@@ -324,7 +347,9 @@ def _database_question(uri: str) -> Callable[[], None]:
 def is_full(error: BaseException | None) -> bool:
     """Whether a full disk or quota is behind an error."""
     while error is not None:
-        if getattr(error, "errno", None) in FULL or re.search("disk is full|No space left", str(error)):
+        if getattr(error, "errno", None) in FULL or re.search(
+            "disk is full|No space left", str(error)
+        ):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -77,13 +77,17 @@ def bound(
         recipe = cast(Estimator, dataclasses.replace(cast(Any, recipe), significance=significance))
     scores = _scores(sides)
     if not repeats and (found := copied(scores.values, scores.bits, "scores")):
-        raise AuditError(f"{found}, which those of independent runs are not; keep one of each, or say repeats=True")
+        raise AuditError(
+            f"{found}, which those of independent runs are not; keep one of each, or say repeats=True"
+        )
     shuffled = _shuffled(scores, seed)
     fold = _split(shuffled, notion, share) if threshold is None else _whole(shuffled, threshold)
     try:
         return recipe(Evidence((fold,)), notion)
     except Refused as reason:
-        raise AuditError(f"{recipe.name} has no bound here: {reason}; choose another estimator") from reason
+        raise AuditError(
+            f"{recipe.name} has no bound here: {reason}; choose another estimator"
+        ) from reason
 
 
 def _side(name: str, scores: ArrayLike) -> Array:
@@ -94,7 +98,9 @@ def _side(name: str, scores: ArrayLike) -> Array:
     if side.ndim == 2 and side.shape[1] == 1:  # a column, as data frames and networks give it
         side = side[:, 0]
     if side.ndim == 2 and side.shape[1] == 2:
-        raise AuditError(f"{name} has shape {side.shape}; give one score a run, such as {name}[:, 1]")
+        raise AuditError(
+            f"{name} has shape {side.shape}; give one score a run, such as {name}[:, 1]"
+        )
     if side.ndim != 1 or not len(side):
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
@@ -125,7 +131,9 @@ def _refuse_labels(outs: Array, ins: Array) -> None:
 
 def _refuse_no_instance(name: str, given: Any) -> None:
     """Raise AuditError for a text or a class where its instance is due."""
-    if given is None or (hasattr(given, "name" if name == "estimator" else "beta") and not isinstance(given, type)):
+    if given is None or (
+        hasattr(given, "name" if name == "estimator" else "beta") and not isinstance(given, type)
+    ):
         return
     what = given.__name__ if isinstance(given, type) else repr(given)
     if name == "estimator":
@@ -133,7 +141,13 @@ def _refuse_no_instance(name: str, given: Any) -> None:
     elif "approx" in str(what).lower():
         cure = "give an instance: audit.ApproximateDP(delta=1e-5)"
     else:
-        by_name = {"gdp": "GDP", "puredp": "PureDP", "pure": "PureDP", "dp": "PureDP", "zcdp": "ZCDP"}
+        by_name = {
+            "gdp": "GDP",
+            "puredp": "PureDP",
+            "pure": "PureDP",
+            "dp": "PureDP",
+            "zcdp": "ZCDP",
+        }
         known = by_name.get("".join(filter(str.isalnum, str(what).lower())))
         every = "audit.GDP(), audit.PureDP(), audit.ApproximateDP(delta=1e-5) or audit.ZCDP()"
         cure = f"give an instance: {f'audit.{known}()' if known else every}"
@@ -149,7 +163,9 @@ def _scores(sides: list[Array]) -> Scores:
 def _shuffled(scores: Scores, seed: int) -> Scores:
     """Each side in an order that does not depend on the scores: a bet on sorted ones would know what comes next."""
     rng = np.random.default_rng(seed)
-    where = np.concatenate([rng.permutation(np.flatnonzero(scores.bits == bit)) for bit in (False, True)])
+    where = np.concatenate(
+        [rng.permutation(np.flatnonzero(scores.bits == bit)) for bit in (False, True)]
+    )
     return _at(scores, where)
 
 

@@ -56,7 +56,9 @@ def main(words: Sequence[str] = ()) -> int:
     except KeyboardInterrupt:
         print("\nstopped", flush=True)
         return 0
-    raise AuditError(f"the MLflow UI ended by itself, with status {process.returncode}; start it again: audit ui")
+    raise AuditError(
+        f"the MLflow UI ended by itself, with status {process.returncode}; start it again: audit ui"
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,12 +67,20 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="audit ui", description="The MLflow UI on what the runs logged, until Ctrl-C.")
-    parser.add_argument("--port", type=int, default=PORT, help="the first one that is tried (default: %(default)s)")
+    parser = _Parser(
+        prog="audit ui", description="The MLflow UI on what the runs logged, until Ctrl-C."
+    )
+    parser.add_argument(
+        "--port", type=int, default=PORT, help="the first one that is tried (default: %(default)s)"
+    )
     parser.add_argument("--open", action="store_true", help="open the newest in a browser")
-    parser.add_argument("--root", default="mlruns", help="where the runs are (default: %(default)s)")
+    parser.add_argument(
+        "--root", default="mlruns", help="where the runs are (default: %(default)s)"
+    )
     # key=value too, as everywhere else on the command line
-    return parser.parse_args([f"--{word}" if "=" in word and not word.startswith("-") else word for word in words])
+    return parser.parse_args(
+        [f"--{word}" if "=" in word and not word.startswith("-") else word for word in words]
+    )
 
 
 def _newest(store: Store, ui: str) -> str:
@@ -92,11 +102,15 @@ def free_port(first: int) -> int:
         raise AuditError(f"--port {first}: must be between 1 and 65535")
     for port in range(first, min(first + 20, 65536)):
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # one that was just left is free
+            probe.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # one that was just left is free
             with contextlib.suppress(OSError):
                 probe.bind((HOST, port))
                 return port
-    raise AuditError(f"ports {first} to {first + 19} are all taken; give another one: audit ui --port N")
+    raise AuditError(
+        f"ports {first} to {first + 19} are all taken; give another one: audit ui --port N"
+    )
 
 
 @contextlib.contextmanager
@@ -112,10 +126,26 @@ def serve(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
     }
-    command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "ui",
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
     with _terminate_is_interrupt(), tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            command, env=os.environ | given, start_new_session=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            command,
+            env=os.environ | given,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
         try:
             _wait_until_healthy(process, port, log, uri)
@@ -124,7 +154,9 @@ def serve(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
             _end(process)
 
 
-def _wait_until_healthy(process: subprocess.Popen[bytes], port: int, log: IO[bytes], uri: str = "") -> None:
+def _wait_until_healthy(
+    process: subprocess.Popen[bytes], port: int, log: IO[bytes], uri: str = ""
+) -> None:
     """Ask until the UI answers; it must be ours that answers, so it must be alive too."""
     stop = time.monotonic() + START
     while time.monotonic() < stop and process.poll() is None:

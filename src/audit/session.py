@@ -18,7 +18,15 @@ from types import TracebackType
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.text import Text
 
 from audit import interrupted
@@ -42,7 +50,9 @@ class Session:
     def __init__(self, store: Store, sweep: str | None, names: list[str], command: str) -> None:
         self._store, self._sweep = store, sweep
         self._parent = store.start_sweep(sweep, len(names)) if sweep is not None else None
-        self._short = dict(zip(names, sentences.distinct(names), strict=True))  # what the UI has no room for is cut off
+        self._short = dict(
+            zip(names, sentences.distinct(names), strict=True)
+        )  # what the UI has no room for is cut off
         self._provenance = provenance() | {"command": command}
         self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
@@ -65,7 +75,10 @@ class Session:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if self._parent is not None:
@@ -98,7 +111,11 @@ class Session:
     def status(self) -> int:
         """Exit status: 0; 2 when an audit failed or saw one event only; 1 when a sweep's control came out wrong."""
         nothing = any(result.verdict.word == "failed" for _, result in self.audits)
-        known = [result for _, result in self.audits if self._parent is not None and controls.control_of(result)]
+        known = [
+            result
+            for _, result in self.audits
+            if self._parent is not None and controls.control_of(result)
+        ]
         return 2 if self.failures or nothing else int(any(controls.gone_wrong(known)))
 
     def job(self, plan: Plan) -> None:
@@ -120,8 +137,12 @@ class Session:
         self.audits.append((plan, result))
         try:
             self._show(result, run, page)
-        except OSError as error:  # the result is logged; only the terminal, or the file in its place, is full
-            self.failures.append(f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})")
+        except (
+            OSError
+        ) as error:  # the result is logged; only the terminal, or the file in its place, is full
+            self.failures.append(
+                f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})"
+            )
 
     def _keep(self, run: str, result: Result) -> Path:
         """Write, log and close a run that was played; return its page."""
@@ -135,7 +156,11 @@ class Session:
     def _show(self, result: Result, run: str, page: Path) -> None:
         out.print(tables.table(result))
         out.print(f"report {page}", soft_wrap=True, highlight=False)
-        out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+        out.print(
+            f"run    {self._store.run_link(run)}   (start the UI: audit ui)",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 class LadderSession:
@@ -157,7 +182,10 @@ class LadderSession:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         try:
             if self._parent is not None:
@@ -204,11 +232,17 @@ class LadderSession:
             out.print(ladders.ladder_table(found))
             for name, path in (("output", output), ("figure", figure)):
                 out.print(f"{name} {path}", soft_wrap=True, highlight=False)
-            out.print(f"run    {self._store.run_link(run)}   (start the UI: audit ui)", soft_wrap=True, highlight=False)
+            out.print(
+                f"run    {self._store.run_link(run)}   (start the UI: audit ui)",
+                soft_wrap=True,
+                highlight=False,
+            )
 
 
 @contextlib.contextmanager
-def _recorded(failures: list[str], what: str, before: BaseException | None = None) -> Iterator[None]:
+def _recorded(
+    failures: list[str], what: str, before: BaseException | None = None
+) -> Iterator[None]:
     """An AuditError inside the block becomes a failure, unless an error before it is on its way already."""
     try:
         yield
@@ -264,13 +298,22 @@ class _Rate(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f}/s" if speed and (task.total or 0) > 1 else "", style="progress.data.speed")
+        return Text(
+            f"{speed:,.0f}/s" if speed and (task.total or 0) > 1 else "",
+            style="progress.data.speed",
+        )
 
 
 @contextlib.contextmanager
 def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
     """One progress bar for a stage, with rate and time left, on standard error; nothing where that is no terminal."""
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         task = progress.add_task(stage, total=total)
         yield lambda count: progress.advance(task, count)
@@ -299,7 +342,17 @@ def _log_above_bars() -> Iterator[None]:
 def provenance() -> dict[str, str]:
     """When, the commit of the working directory, and versions of what decides the outcome."""
     started = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
-    packages = ("dp-audit", "numpy", "scipy", "mbi", "jax", "scikit-learn", "xgboost", "ray", "mlflow")
+    packages = (
+        "dp-audit",
+        "numpy",
+        "scipy",
+        "mbi",
+        "jax",
+        "scikit-learn",
+        "xgboost",
+        "ray",
+        "mlflow",
+    )
     told = {"started": started, "git commit": commit(), "python": platform.python_version()}
     return told | {name: _version(name) for name in packages}
 

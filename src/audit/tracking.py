@@ -56,13 +56,27 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 EXPERIMENT = "audit"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `audit ui` listens unless told otherwise
-CALL_TIMEOUT_S = 30  # for each call of MLflow's, with its retries; MLFLOW_HTTP_REQUEST_TIMEOUT where that is set
+CALL_TIMEOUT_S = (
+    30  # for each call of MLflow's, with its retries; MLFLOW_HTTP_REQUEST_TIMEOUT where that is set
+)
 UPLOAD_TIMEOUT_S = 600.0  # for the files of a run, some MB
 CREATE_TIMEOUT_S = 300.0  # for the tables of a new database, some hundred statements
 PARENT = "mlflow.parentRunId"
 ALL = "audits"  # key of the shared view of all audits
 ALPHA = np.arange(101) / 100  # where the tradeoff curve is logged
-NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "lustre", "gpfs", "ceph", "fuse.sshfs", "beegfs"}
+NETWORKED = {
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "9p",
+    "lustre",
+    "gpfs",
+    "ceph",
+    "fuse.sshfs",
+    "beegfs",
+}
 
 
 # --- what is logged ---------------------------------------------------------------------------------------------------
@@ -158,13 +172,21 @@ def curve(folds: Sequence[Fold], alpha: Array) -> Array:
     >>> curve([Fold(np.array([], int), None, 0.0, scores)], np.array([0.0, 0.5, 1.0])).tolist()
     [0.5, 0.0, 0.0]
     """
-    return np.mean([_least_fnr(np.sort(fold.test.absent), np.sort(fold.test.present), alpha) for fold in folds], axis=0)
+    return np.mean(
+        [
+            _least_fnr(np.sort(fold.test.absent), np.sort(fold.test.present), alpha)
+            for fold in folds
+        ],
+        axis=0,
+    )
 
 
 def _least_fnr(absent: Array, present: Array, alpha: Array) -> Array:
     if not len(absent) or not len(present):
         return np.full(len(alpha), np.nan)
-    allowed = np.floor(alpha * len(absent) + 1e-9).astype(int)  # that many absent trials may be called present
+    allowed = np.floor(alpha * len(absent) + 1e-9).astype(
+        int
+    )  # that many absent trials may be called present
     # The first absent score that may not: everything above it is called present, ties with it are not.
     barred = np.append(absent[::-1], -np.inf)[allowed]
     missed = np.where(allowed < len(absent), np.searchsorted(present, barred, side="right"), 0)
@@ -313,7 +335,11 @@ class Store:
         with self.one_line(f"the run log {public(self.uri)} cannot be read"):
             while token != "":
                 page = self.client.search_runs(
-                    [self.experiment], wanted, max_results=1000, order_by=["start_time DESC"], page_token=token
+                    [self.experiment],
+                    wanted,
+                    max_results=1000,
+                    order_by=["start_time DESC"],
+                    page_token=token,
                 )
                 found, token = [*found, *page], page.token or ""
         return found
@@ -333,8 +359,15 @@ class Store:
         from mlflow.entities import Param
 
         flat = flatten(config)
-        choices = {group: str(flat[group]) for group in config.get("choices") or () if group in flat}
-        told = {"config_hash": config_hash(config), **choices, **(tags or {}), **({PARENT: parent} if parent else {})}
+        choices = {
+            group: str(flat[group]) for group in config.get("choices") or () if group in flat
+        }
+        told = {
+            "config_hash": config_hash(config),
+            **choices,
+            **(tags or {}),
+            **({PARENT: parent} if parent else {}),
+        }
         run = self._create(name, told)
         with self.one_line(f"run {run} cannot be logged"):
             self._batch(run, params=[Param(_key(name), str(value)) for name, value in flat.items()])
@@ -346,7 +379,11 @@ class Store:
             uri = self.client.get_run(run).info.artifact_uri or ""
             parsed = urllib.parse.urlparse(uri)
             local = parsed.scheme in ("", "file")
-            path = Path(urllib.request.url2pathname(parsed.path)) if local else self.root / "reports" / run
+            path = (
+                Path(urllib.request.url2pathname(parsed.path))
+                if local
+                else self.root / "reports" / run
+            )
             path.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -382,7 +419,9 @@ class Store:
         numbers = [Metric(name, value, now, 0) for name, value in ladder_metrics(found).items()]
         for step, rung in enumerate(found.rungs):
             told = {k: v for k, v in dataclasses.asdict(rung).items() if v is not None}
-            numbers += [Metric(f"step/{name}", float(value), now, step) for name, value in told.items()]
+            numbers += [
+                Metric(f"step/{name}", float(value), now, step) for name, value in told.items()
+            ]
         told = {name.replace(" ", "_"): value for name, value in found.provenance.items()}
         tags = [RunTag(_key(k), v) for k, v in (told | {"mlflow.note.content": found.task}).items()]
         with self.one_line(f"run {run} cannot be logged"):
@@ -422,7 +461,9 @@ class Store:
     def newest(self) -> Run | None:
         """The sweep or the single audit that was started last; None where nothing is logged."""
         with self.one_line(f"the run log {public(self.uri)} cannot be read"):
-            newest = self.client.search_runs([self.experiment], max_results=500, order_by=["start_time DESC"])
+            newest = self.client.search_runs(
+                [self.experiment], max_results=500, order_by=["start_time DESC"]
+            )
         return next((run for run in newest if PARENT not in run.data.tags), None)
 
     def run_link(self, run: str) -> str:
@@ -439,17 +480,29 @@ class Store:
         return public(self.uri).rstrip("/") if is_server(self.uri) else LOCAL_UI
 
     def _create(self, name: str, tags: Mapping[str, str]) -> str:
-        told = {"mlflow.user": _user(), "mlflow.source.name": "audit", "process": _process()} | dict(tags)
+        told = {
+            "mlflow.user": _user(),
+            "mlflow.source.name": "audit",
+            "process": _process(),
+        } | dict(tags)
         with self.one_line("no run can be started"):
-            return str(self.client.create_run(self.experiment, run_name=name, tags=told).info.run_id)
+            return str(
+                self.client.create_run(self.experiment, run_name=name, tags=told).info.run_id
+            )
 
     def _batch(
-        self, run: str, metrics: Sequence[Any] = (), params: Sequence[Any] = (), tags: Sequence[Any] = ()
+        self,
+        run: str,
+        metrics: Sequence[Any] = (),
+        params: Sequence[Any] = (),
+        tags: Sequence[Any] = (),
     ) -> None:
         """Log in batches as large as MLflow takes: 1,000 metrics, 100 parameters, 100 tags."""
         for first in range(0, max(len(params), len(tags), 1), 100):
             part = slice(first, first + 100)
-            self.client.log_batch(run, metrics[10 * first : 10 * first + 1000], params[part], tags[part])
+            self.client.log_batch(
+                run, metrics[10 * first : 10 * first + 1000], params[part], tags[part]
+            )
 
     def _upload(self, run: str) -> None:
         folder = self.folder(run)
@@ -474,7 +527,9 @@ class Store:
     def _close_orphaned_runs(self) -> None:
         """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
         with self.one_line(f"the run log {public(self.uri)} cannot be read"):
-            for run in self.client.search_runs([self.experiment], "attributes.status = 'RUNNING'", max_results=500):
+            for run in self.client.search_runs(
+                [self.experiment], "attributes.status = 'RUNNING'", max_results=500
+            ):
                 if _is_dead(run.data.tags.get("process", "")):
                     self.client.set_terminated(run.info.run_id, "KILLED")
 
@@ -488,7 +543,17 @@ def _steps(values: Array) -> Iterator[tuple[int, float]]:
 
 def _table(results: Sequence[Result]) -> dict[str, list[Any]]:
     """Columns of a sweep's table, as MLflow wants them."""
-    shown = ("mu_emp", "mu_hat", "mu_clopper_pearson", "mu_implied", "mu_direct", "eps_emp", "tightness", "fpr", "fnr")
+    shown = (
+        "mu_emp",
+        "mu_hat",
+        "mu_clopper_pearson",
+        "mu_implied",
+        "mu_direct",
+        "eps_emp",
+        "tightness",
+        "fpr",
+        "fnr",
+    )
     numbers = [split_finite(metrics(result)) for result in results]
     columns: dict[str, list[Any]] = {"audit": [result.name for result in results]}
     columns |= {name: [found.get(name) for found in numbers] for name in shown}
@@ -534,10 +599,16 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
     try:
         with filelock.FileLock(root / ".mlflow.lock", timeout=60):
             check_reachable(uri)
-            client = within(CREATE_TIMEOUT_S, lambda: mlflow_client(tracking_uri=uri, registry_uri=uri))
+            client = within(
+                CREATE_TIMEOUT_S, lambda: mlflow_client(tracking_uri=uri, registry_uri=uri)
+            )
             if not os.environ.get("MLFLOW_TRACKING_URI") and _on_local_disk(root):
-                with contextlib.closing(sqlite3.connect(root / "mlflow.db", timeout=20)) as database:
-                    database.execute("PRAGMA journal_mode=WAL")  # readers and a writer do not wait for one another
+                with contextlib.closing(
+                    sqlite3.connect(root / "mlflow.db", timeout=20)
+                ) as database:
+                    database.execute(
+                        "PRAGMA journal_mode=WAL"
+                    )  # readers and a writer do not wait for one another
             limit = CREATE_TIMEOUT_S if is_database(uri) else _call_timeout(uri)
             experiment = within(limit, lambda: _experiment(client, root, uri, name))
             return _TimedClient(client, uri), experiment
@@ -581,13 +652,19 @@ def _call_timeout(uri: str) -> float:
 def _import_client() -> type[MlflowClient]:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(CALL_TIMEOUT_S))
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # of its 7 the last waits for two minutes
+    os.environ.setdefault(
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
+    )  # of its 7 the last waits for two minutes
     level = os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow import MlflowClient
 
-    logging.getLogger("mlflow").setLevel(level.upper())  # it reads the variable only when it is first imported
-    if level.upper() != "DEBUG":  # it prints a traceback of each database error that it raises; we say it in one line
+    logging.getLogger("mlflow").setLevel(
+        level.upper()
+    )  # it reads the variable only when it is first imported
+    if (
+        level.upper() != "DEBUG"
+    ):  # it prints a traceback of each database error that it raises; we say it in one line
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return MlflowClient
 
@@ -596,7 +673,9 @@ def _experiment(client: MlflowClient, root: Path, uri: str, name: str) -> str:
     artifacts = (root / "artifacts").as_uri()
     found = client.get_experiment_by_name(name)
     if found is None:
-        return str(client.create_experiment(name, artifact_location=None if is_server(uri) else artifacts))
+        return str(
+            client.create_experiment(name, artifact_location=None if is_server(uri) else artifacts)
+        )
     if found.lifecycle_stage == "deleted":
         raise AuditError(
             f"the MLflow experiment {name!r} was deleted; bring it back: mlflow experiments restore -x"
@@ -613,7 +692,9 @@ def _experiment(client: MlflowClient, root: Path, uri: str, name: str) -> str:
 def _on_local_disk(path: Path) -> bool:
     """Whether ``path`` is on no network file system, where WAL would corrupt; where it cannot be known, yes."""
     try:
-        mounts = [line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+        mounts = [
+            line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()
+        ]
     except OSError:
         return True
     over = [(len(mount[1]), mount[2]) for mount in mounts if path.is_relative_to(mount[1])]
@@ -650,7 +731,9 @@ def _cure(error: Exception, uri: str, root: Path) -> str:
         return f"make room in {least_room(*folders)}"
     if re.search("readonly database|Read-only file system", str(error)):
         return f"make {database.path.parent if database else root} writable"
-    where = "check MLFLOW_TRACKING_URI" if os.environ.get("MLFLOW_TRACKING_URI") else f"check {root}"
+    where = (
+        "check MLFLOW_TRACKING_URI" if os.environ.get("MLFLOW_TRACKING_URI") else f"check {root}"
+    )
     return f"{where}, and repeat the command: finished trials are kept"
 
 
@@ -672,7 +755,11 @@ def sweep_link(ui: str, experiment: str, parent: str) -> str:
     >>> sweep_link("http://127.0.0.1:5000", "1", "abc")
     'http://127.0.0.1:5000/#/experiments/1/runs?viewStateShareKey=abc&compareRunsMode=CHART&workflowType=machine_learning'
     """
-    query = {"viewStateShareKey": parent, "compareRunsMode": "CHART", "workflowType": "machine_learning"}
+    query = {
+        "viewStateShareKey": parent,
+        "compareRunsMode": "CHART",
+        "workflowType": "machine_learning",
+    }
     return f"{ui}/#/experiments/{experiment}/runs?{urllib.parse.urlencode(query)}"
 
 

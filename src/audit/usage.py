@@ -38,7 +38,10 @@ FLAGS = (
     ("-m", "play one audit for each of the values that are listed: eps=1,2"),
     ("--cfg job", "show the configuration and play nothing; --info says where it comes from"),
     ("hydra.verbose=true", "log everything; hydra.verbose=audit, only ours"),
-    ("--shell-completion install=bash", 'complete words on Tab: eval "$(audit --shell-completion install=bash)"'),
+    (
+        "--shell-completion install=bash",
+        'complete words on Tab: eval "$(audit --shell-completion install=bash)"',
+    ),
 )
 
 
@@ -65,24 +68,39 @@ def first_part(text: str) -> str:
 def options(folders: Sequence[Path]) -> dict[str, str]:
     """Name and line of each option in some folders, in order of name; a later folder's wins. Folders in them come last."""
     found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
-    nested = [(path.name, sorted(path.glob("*.yaml"))) for folder in folders for path in sorted(folder.glob("*/"))]
-    more = {f"{name}/…": f"{len(paths)} more, such as {name}/{paths[0].stem}" for name, paths in nested if paths}
+    nested = [
+        (path.name, sorted(path.glob("*.yaml")))
+        for folder in folders
+        for path in sorted(folder.glob("*/"))
+    ]
+    more = {
+        f"{name}/…": f"{len(paths)} more, such as {name}/{paths[0].stem}"
+        for name, paths in nested
+        if paths
+    }
     return {name: told(found[name]) for name in sorted(found)} | more
 
 
 def values(config: Path) -> dict[str, tuple[str, str]]:
     """The values at the top of config.yaml: name → what it is if nothing is given, and its comment."""
-    found = (re.match(r"(\w+): *([^\s#]+) *(?:#\s*(.*))?$", line) for line in config.read_text("utf-8").splitlines())
+    found = (
+        re.match(r"(\w+): *([^\s#]+) *(?:#\s*(.*))?$", line)
+        for line in config.read_text("utf-8").splitlines()
+    )
     return {match[1]: (match[2], match[3] or "") for match in found if match}
 
 
 def usual(config: Path) -> dict[str, str]:
     """Which option of each group is chosen if nothing is given."""
-    found = re.findall(r"^  - (\w+): (\w+)(?: +#.*)?$", config.read_text("utf-8"), flags=re.MULTILINE)
+    found = re.findall(
+        r"^  - (\w+): (\w+)(?: +#.*)?$", config.read_text("utf-8"), flags=re.MULTILINE
+    )
     return {group: option for group, option in found if option != "null"}
 
 
-def page(conf: Sequence[Path], sweeps: Sequence[Path], commands: Mapping[str, str]) -> RenderableType:
+def page(
+    conf: Sequence[Path], sweeps: Sequence[Path], commands: Mapping[str, str]
+) -> RenderableType:
     """The whole page.
 
     Args:
@@ -96,21 +114,34 @@ def page(conf: Sequence[Path], sweeps: Sequence[Path], commands: Mapping[str, st
     config = conf[0] / "config.yaml"
     chosen = usual(config)
     parts: list[Any] = [
-        Text("audit: does a differentially private mechanism leak more than it claims?", style="bold"),
-        Text("\naudit [group=option …] [key=value …] [-m]\naudit COMMAND …   (audit COMMAND --help)"),
+        Text(
+            "audit: does a differentially private mechanism leak more than it claims?", style="bold"
+        ),
+        Text(
+            "\naudit [group=option …] [key=value …] [-m]\naudit COMMAND …   (audit COMMAND --help)"
+        ),
         *_block("Examples", EXAMPLES),
         *_block("Commands", list(commands.items())),
-        *_block("Values", [(f"{name}={usually}", what) for name, (usually, what) in values(config).items()]),
+        *_block(
+            "Values",
+            [(f"{name}={usually}", what) for name, (usually, what) in values(config).items()],
+        ),
     ]
     for group, what in GROUPS.items():
         rows = options([folder / group for folder in conf]).items()
         marked = [(f"{name} *" if name == chosen.get(group) else name, line) for name, line in rows]
         parts += _block(f"{group}=…", marked, what)
     parts += _block("sweep=…", list(options(sweeps).items()), "many audits, from a file")
-    parts += _block("case=…", list(options([folder / "case" for folder in conf]).items()), "one audit of sweep=paper")
+    parts += _block(
+        "case=…",
+        list(options([folder / "case" for folder in conf]).items()),
+        "one audit of sweep=paper",
+    )
     parts += _block("Flags", FLAGS)
     parts += [
-        Text("\n* if nothing is given. Any value inside an option: group.key=value; audit --cfg job shows them all."),
+        Text(
+            "\n* if nothing is given. Any value inside an option: group.key=value; audit --cfg job shows them all."
+        ),
         Text(f"\n{TRUST}"),
     ]
     return Group(*parts)
@@ -123,7 +154,10 @@ LADDER_GROUPS = {
 }
 LADDER_EXAMPLES = (
     ("audit accuracy-first", "the least ε on the ladder that reaches 0.9"),
-    ("audit accuracy-first threshold=0.85 checker=above_threshold", "another accuracy, another check"),
+    (
+        "audit accuracy-first threshold=0.85 checker=above_threshold",
+        "another accuracy, another check",
+    ),
     ("audit accuracy-first sweep=accuracy_first", "checkers and accuracies beside each other"),
 )
 
@@ -136,16 +170,25 @@ def ladder_page(conf: Sequence[Path]) -> RenderableType:
     config = conf[0] / "accuracy_first.yaml"
     chosen = usual(config)
     parts: list[Any] = [
-        Text("audit accuracy-first: train with increasing ε until an accuracy is reached", style="bold"),
+        Text(
+            "audit accuracy-first: train with increasing ε until an accuracy is reached",
+            style="bold",
+        ),
         Text("\naudit accuracy-first [group=option …] [key=value …] [-m]"),
         *_block("Examples", LADDER_EXAMPLES),
-        *_block("Values", [(f"{name}={usually}", what) for name, (usually, what) in values(config).items()]),
+        *_block(
+            "Values",
+            [(f"{name}={usually}", what) for name, (usually, what) in values(config).items()],
+        ),
     ]
     for group, what in LADDER_GROUPS.items():
         rows = options([folder / group for folder in conf]).items()
         marked = [(f"{name} *" if name == chosen.get(group) else name, line) for name, line in rows]
         parts += _block(f"{group}=…", marked, what)
-    parts += [Text("\n* if nothing is given. Any value inside an option: group.key=value."), Text(f"\n{TRUST}")]
+    parts += [
+        Text("\n* if nothing is given. Any value inside an option: group.key=value."),
+        Text(f"\n{TRUST}"),
+    ]
     return Group(*parts)
 
 

@@ -55,7 +55,9 @@ class Finding:
 # --- Gaussian ladders ---------------------------------------------------------------------------------------------------
 
 
-def tilted(mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trials: int, seed: int) -> Array:
+def tilted(
+    mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trials: int, seed: int
+) -> Array:
     """(trials,) W·dQ/dT at samples of the α-tilted law T ∝ p^α·q^(1 − α), up to each run's stop; their mean is E[W].
 
     T of Gaussians is the Gaussian around q + α(p − q) with the same covariance. For a correct mechanism each one is 1.
@@ -79,9 +81,15 @@ def tilted(mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trial
     return np.exp((1 - a) * steps.reported + a * ratio(steps, q, p) - ratio(steps, q, middle))
 
 
-def stopped_by(rule: Stop, ladder: Sequence[float], order: float, width: int, trials: int, seed: int) -> Array:
+def stopped_by(
+    rule: Stop, ladder: Sequence[float], order: float, width: int, trials: int, seed: int
+) -> Array:
     """(trials,) as `tilted`, of the ladder itself, stopped by ``rule``, who knows p = (1, 0, …) and q = 0."""
-    precision, p, rng = precisions(ladder, order, 1.0), np.eye(1, width)[0], np.random.default_rng(seed)
+    precision, p, rng = (
+        precisions(ladder, order, 1.0),
+        np.eye(1, width)[0],
+        np.random.default_rng(seed),
+    )
     seen = sequence(order * p, precision, trials, rng)
     ratio = (seen @ p - 0.5) * precision
     stopped = rule(seen, ratio)
@@ -110,7 +118,11 @@ def adaptive(order: float, trials: int, seed: int) -> Array:
     An adversary takes a small step while q looks likelier, a large one while p does, and stops once the ratio is above 1.
     """
     rng, eps = np.random.default_rng(seed), np.full(trials, 0.1)
-    spent, total, going = np.zeros(trials), np.zeros(trials), np.ones(trials, bool)  # total: Σ precision·z
+    spent, total, going = (
+        np.zeros(trials),
+        np.zeros(trials),
+        np.ones(trials, bool),
+    )  # total: Σ precision·z
     for _ in range(30):
         gain = precisions(eps, order, 1.0) * going
         total += rng.normal(size=trials) * np.sqrt(gain) + gain * order
@@ -122,7 +134,9 @@ def adaptive(order: float, trials: int, seed: int) -> Array:
     return np.exp((1 - order) * spent + order * (total - precisions(spent, order, 1.0) / 2) - moved)
 
 
-def train_and_validate(where: str, report: Callable[[float, list[float]], float], order: float, seed: int) -> float:
+def train_and_validate(
+    where: str, report: Callable[[float, list[float]], float], order: float, seed: int
+) -> float:
     """E[W] of Gaussian training releases with Gaussian checks between them, by `tilted`'s sampler.
 
     Args:
@@ -134,7 +148,10 @@ def train_and_validate(where: str, report: Callable[[float, list[float]], float]
     rng, ladder, check, trials = np.random.default_rng(seed), np.array([0.2, 0.6, 1.2]), 0.3, 4000
     precision = precisions(ladder, order, 1.0)
     seen = sequence(np.array([order * (where != "validate")]), precision, trials, rng)[:, :, 0]
-    noise, moves = 1 / math.sqrt(precisions(check, order, 1.0)), np.where(seen > 0.5, 1.0, 0.95)  # of q to p, at most 1
+    noise, moves = (
+        1 / math.sqrt(precisions(check, order, 1.0)),
+        np.where(seen > 0.5, 1.0, 0.95),
+    )  # of q to p, at most 1
     tells = moves * (where != "train")
     noisy = rng.normal(size=seen.shape) * noise + order * tells
     stopped = first(noisy > 1.0)
@@ -143,7 +160,9 @@ def train_and_validate(where: str, report: Callable[[float, list[float]], float]
 
     def ratio(shift: float) -> Array:
         trained = shift * (seen[at] - shift / 2) * precision[stopped] * (where != "validate")
-        return trained + (made * (shift * tells) * (noisy - shift * tells / 2)).sum(axis=1) / noise**2
+        return (
+            trained + (made * (shift * tells) * (noisy - shift * tells / 2)).sum(axis=1) / noise**2
+        )
 
     reported = np.array([report(float(ladder[k]), [check] * (k + 1)) for k in stopped])
     return float(np.mean(np.exp((1 - order) * reported + order * ratio(1.0) - ratio(order))))
@@ -190,10 +209,16 @@ def immunity(trials: int, seed: int) -> tuple[float, float]:
     """Random finite mechanisms at E[W] = 1, and random kernels: the largest E[W] after, and the mean of them."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(trials):
-        n, levels, order = int(rng.integers(2, 9)), int(rng.integers(1, 4)), 1 + float(rng.exponential(3)) + 1e-3
+        n, levels, order = (
+            int(rng.integers(2, 9)),
+            int(rng.integers(1, 4)),
+            1 + float(rng.exponential(3)) + 1e-3,
+        )
         p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(n))
         eps = rng.random(levels)[rng.integers(levels, size=n)]
-        eps = eps + math.log(mean_w(p, q, eps, order)) / (order - 1)  # so that it is exactly 1 before
+        eps = eps + math.log(mean_w(p, q, eps, order)) / (
+            order - 1
+        )  # so that it is exactly 1 before
         kernel = rng.dirichlet(np.full(int(rng.integers(1, 6)), 0.3), size=n)
         after = [processed(side, eps, kernel) for side in (p, q)]
         kept = after[1] > 0
@@ -242,22 +267,44 @@ def findings(seed: int = 0) -> Iterator[Finding]:
         yield _one(f"a ladder that makes itself, α = {order:g}", adaptive(order, 4000, seed))
         for where in ("train", "validate"):
             mean = train_and_validate(where, on_disjoint_data, order, seed)
-            yield Finding(f"train and validate apart, α = {order:g}, a record that {where}s, max", mean, 0, 1)
+            yield Finding(
+                f"train and validate apart, α = {order:g}, a record that {where}s, max", mean, 0, 1
+            )
         mean = train_and_validate("both", on_shared_data, order, seed)
         yield Finding(f"train and validate on the same records, α = {order:g}, sum", mean, 0, 1)
-        yield Finding(f"mechanism=laplace_reduction, α = {order:g}, largest W·dQ/dP", laplace(order, seed), 0, 1)
+        yield Finding(
+            f"mechanism=laplace_reduction, α = {order:g}, largest W·dQ/dP",
+            laplace(order, seed),
+            0,
+            1,
+        )
         for eps in (0.5, 2.0):
-            yield Finding(f"AboveThreshold, ε = {eps:g}, α = {order:g}", above_threshold(order, eps), 0, 1)
+            yield Finding(
+                f"AboveThreshold, ε = {eps:g}, α = {order:g}", above_threshold(order, eps), 0, 1
+            )
     wrong = train_and_validate("train", lambda train, checks: sum(checks), 3.0, seed)
-    yield Finding("broken on purpose: the validation part alone, α = 3, must be above 1", wrong, 1.1, math.inf)
+    yield Finding(
+        "broken on purpose: the validation part alone, α = 3, must be above 1", wrong, 1.1, math.inf
+    )
     largest, usual = immunity(2000, seed)
-    yield Finding(f"post-processing, 2,000 random mechanisms and kernels (mean {usual:.3f}), largest", largest, 0, 1)
+    yield Finding(
+        f"post-processing, 2,000 random mechanisms and kernels (mean {usual:.3f}), largest",
+        largest,
+        0,
+        1,
+    )
     p, q, eps = COUNTEREXAMPLE
     yield Finding(
-        "δ-probabilistic ex-post: violation mass before post-processing", violation_mass(p, q, eps), 0.01, 0.01
+        "δ-probabilistic ex-post: violation mass before post-processing",
+        violation_mass(p, q, eps),
+        0.01,
+        0.01,
     )
     yield Finding(
-        "… and after two outputs are merged: not immune", violation_mass(p @ MERGED, q @ MERGED, eps), 0.61, 0.61
+        "… and after two outputs are merged: not immune",
+        violation_mass(p @ MERGED, q @ MERGED, eps),
+        0.61,
+        0.61,
     )
     yield Finding("approximate ex-post: δ before", excess_mass(p, q, eps), 0.01, 0.01)
     yield Finding("… and after: immune", excess_mass(p @ MERGED, q @ MERGED, eps), 0, 0.01)
@@ -298,7 +345,10 @@ def main(words: Sequence[str] = ()) -> int:
     console = Console()
     console.print(table(found))
     wrong = [finding.what for finding in found if not finding.holds]
-    console.print(f"{len(found) - len(wrong)} of {len(found)} hold" + "".join(f"\nfails: {what}" for what in wrong))
+    console.print(
+        f"{len(found) - len(wrong)} of {len(found)} hold"
+        + "".join(f"\nfails: {what}" for what in wrong)
+    )
     return 2 if wrong else 0
 
 
@@ -307,10 +357,16 @@ def table(found: Sequence[Finding]) -> object:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    shown = RichTable("what", "E[W] or figure", "must be", "", box=SIMPLE_HEAD, pad_edge=False)  # as plain_table
+    shown = RichTable(
+        "what", "E[W] or figure", "must be", "", box=SIMPLE_HEAD, pad_edge=False
+    )  # as plain_table
     for each in found:
         due = (
-            f"{each.least:g}" if each.least == each.most else f"≥ {each.least:g}" if each.least else f"≤ {each.most:g}"
+            f"{each.least:g}"
+            if each.least == each.most
+            else f"≥ {each.least:g}"
+            if each.least
+            else f"≤ {each.most:g}"
         )
         shown.add_row(each.what, f"{each.figure:.13g}", due, "yes" if each.holds else "[red]no[/]")
     return shown

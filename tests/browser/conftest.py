@@ -32,7 +32,9 @@ def found(*names: str) -> str | None:
 
 
 def both() -> tuple[str | None, str | None]:
-    return found("chromium", "chromium-browser", "google-chrome"), found("chromedriver", "chromium.chromedriver")
+    return found("chromium", "chromium-browser", "google-chrome"), found(
+        "chromedriver", "chromium.chromedriver"
+    )
 
 
 def install() -> str:

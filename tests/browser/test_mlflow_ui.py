@@ -27,10 +27,10 @@ PATIENCE = 60  # seconds that a page may take on a busy machine
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, str, str]]:
     """Four audits by the command line, and the UI on them: the store, the printed link and the UI's address."""
     folder = tmp_path_factory.mktemp("sweep")
-    words = (
-        "mechanism=gaussian attacker=likelihood_ratio trials=400 backend=serial eps=1,2 criterion=advantage,mu_lower -m"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+    words = "mechanism=gaussian attacker=likelihood_ratio trials=400 backend=serial eps=1,2 criterion=advantage,mu_lower -m"
+    environment = {
+        name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"
+    }
     done = subprocess.run(
         [sys.executable, "-m", "audit", *words.split()],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
@@ -51,7 +51,9 @@ def look(page: Chrome, sweep: tuple[Store, str, str]) -> Chrome:
     """The browser as that of somebody who has closed MLflow's assistant once."""
     page.set_window_size(1600, 1000)
     page.get(f"{sweep[2]}/health")
-    page.execute_script("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
+    page.execute_script(
+        "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+    )
     return page
 
 
@@ -100,7 +102,9 @@ def test_the_printed_link_opens_on_the_charts_that_matter(
     assert "per_estimator" not in text(look)  # all else is there, and closed
 
 
-def test_the_curves_are_drawn_one_a_run_from_corner_to_corner(look: Chrome, sweep: tuple[Store, str, str]) -> None:
+def test_the_curves_are_drawn_one_a_run_from_corner_to_corner(
+    look: Chrome, sweep: tuple[Store, str, str]
+) -> None:
     look.get(sweep[1])
     wait(look, *NAMES, "Tradeoff curves")
     scroll(look, "Tradeoff curves")
@@ -113,7 +117,9 @@ def test_the_curves_are_drawn_one_a_run_from_corner_to_corner(look: Chrome, swee
     assert any(len(chart) >= 4 for chart in lines), drawn
 
 
-def test_the_table_has_the_columns(look: Chrome, sweep: tuple[Store, str, str], shots: Path) -> None:
+def test_the_table_has_the_columns(
+    look: Chrome, sweep: tuple[Store, str, str], shots: Path
+) -> None:
     wanted = [column.rstrip("`").split(".`")[1] for column in charts.COLUMNS]
     assert wanted == [
         "mechanism",
@@ -137,7 +143,9 @@ def test_the_table_has_the_columns(look: Chrome, sweep: tuple[Store, str, str], 
     assert not {"tightness", "verdict"} & set(wait(look, "matching run").splitlines())
 
 
-def test_four_runs_are_compared_side_by_side(look: Chrome, sweep: tuple[Store, str, str], shots: Path) -> None:
+def test_four_runs_are_compared_side_by_side(
+    look: Chrome, sweep: tuple[Store, str, str], shots: Path
+) -> None:
     store, _, ui = sweep
     parent = store.newest()
     assert parent is not None
@@ -152,7 +160,9 @@ def test_four_runs_are_compared_side_by_side(look: Chrome, sweep: tuple[Store, s
 def test_all_audits_have_a_view_too(look: Chrome, sweep: tuple[Store, str, str]) -> None:
     store, _, ui = sweep
     look.get(tracking.sweep_link(ui, store.experiment, tracking.ALL))
-    wait(look, *NAMES, "4 matching runs", "What each audit found")  # not the sweep's own run, which has no verdict
+    wait(
+        look, *NAMES, "4 matching runs", "What each audit found"
+    )  # not the sweep's own run, which has no verdict
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
-    grid = [fake(eps=eps, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps in (0.5, 1.0)]
+    grid = [
+        fake(eps=eps, name=f"{m} eps={eps:g} xgboost") for m in ("mst", "aim") for eps in (0.5, 1.0)
+    ]
     pages = {
         "audit": page_of(fake("mu_hat")),
         "sweep": sweep_page_of(grid, "grid", "audit sweep=grid", "Together."),
@@ -57,12 +59,16 @@ def hover(page: Chrome, x: float, plot: int = 0) -> None:
     told = json.loads(js(page, "return arguments[0].querySelector('script').textContent", element))
     left, _, right, _ = told["frame"]
     low, high = told["xlim"]
-    wide = js(page, "return arguments[0].querySelector('svg').getBoundingClientRect().width", element)
+    wide = js(
+        page, "return arguments[0].querySelector('svg').getBoundingClientRect().width", element
+    )
     across = (left + (x - low) / (high - low) * (right - left)) * wide
     ActionChains(page).move_to_element_with_offset(element, round(across - wide / 2), 0).perform()
 
 
-def test_the_pointer_reads_every_curve_of_the_figure(page: Chrome, files: dict[str, Path], shots: Path) -> None:
+def test_the_pointer_reads_every_curve_of_the_figure(
+    page: Chrome, files: dict[str, Path], shots: Path
+) -> None:
     page.get(files["audit"].as_uri())
     assert readings(page) == {}
     hover(page, 0.3)
@@ -105,7 +111,9 @@ def test_the_keyboard_reads_too_and_escape_ends_it(page: Chrome, files: dict[str
     plot.send_keys(Keys.ARROW_RIGHT)
     second = readings(page, 1)
     assert set(first) == {"threshold", "fpr", "fnr", "advantage"}
-    assert float(second["threshold"]) > float(first["threshold"]) and float(second["fpr"]) <= float(first["fpr"])
+    assert float(second["threshold"]) > float(first["threshold"]) and float(second["fpr"]) <= float(
+        first["fpr"]
+    )
     plot.send_keys(Keys.ESCAPE)
     assert readings(page, 1) == {}
 
@@ -137,7 +145,9 @@ def test_copy_copies_the_command(page: Chrome, files: dict[str, Path]) -> None:
 
 
 def colours(page: Chrome) -> tuple[list[int], list[int]]:
-    told = js(page, "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]")
+    told = js(
+        page, "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+    )
     ink, paper = ([int(part) for part in re.findall(r"\d+", colour)[:3]] for colour in told)
     return ink, paper
 
@@ -146,7 +156,10 @@ def contrast(ink: list[int], paper: list[int]) -> float:
     """WCAG 2.1's contrast ratio."""
 
     def luminance(colour: list[int]) -> float:
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour)]
+        linear = [
+            c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+            for c in (v / 255 for v in colour)
+        ]
         return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     one, other = sorted((luminance(ink), luminance(paper)))
@@ -159,7 +172,8 @@ def test_light_and_dark(name: str, page: Chrome, files: dict[str, Path], shots: 
     seen = {}
     for scheme in ("light", "dark"):
         page.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
         )
         ink, paper = seen[scheme] = colours(page)
         assert contrast(ink, paper) > 7  # WCAG AAA
@@ -171,19 +185,26 @@ def test_light_and_dark(name: str, page: Chrome, files: dict[str, Path], shots: 
 
 @pytest.mark.parametrize("name", ["audit", "sweep"])
 @pytest.mark.parametrize("width", [320, 375])
-def test_a_phone_scrolls_down_only(name: str, width: int, page: Chrome, files: dict[str, Path], shots: Path) -> None:
+def test_a_phone_scrolls_down_only(
+    name: str, width: int, page: Chrome, files: dict[str, Path], shots: Path
+) -> None:
     page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 2600, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 2600, "deviceScaleFactor": 1, "mobile": True},
     )
     page.get(files[name].as_uri())
     assert js(page, "return document.documentElement.scrollWidth") <= width
     page.save_screenshot(str(shots / f"{name}_phone.png"))
     js(page, "document.querySelector('main').append(Object.assign(document.createElement('p'),"
              " {style: 'width: 500px', textContent: 'x'}))")  # fmt: skip
-    assert js(page, "return document.documentElement.scrollWidth") > width  # what the check would notice
+    assert (
+        js(page, "return document.documentElement.scrollWidth") > width
+    )  # what the check would notice
 
 
-def test_print_opens_the_tables_and_hides_the_buttons(page: Chrome, files: dict[str, Path], shots: Path) -> None:
+def test_print_opens_the_tables_and_hides_the_buttons(
+    page: Chrome, files: dict[str, Path], shots: Path
+) -> None:
     page.get(files["audit"].as_uri())
     assert js(page, "return document.querySelectorAll('details[open]').length") == 0
     js(page, "dispatchEvent(new Event('beforeprint'))")
@@ -193,7 +214,9 @@ def test_print_opens_the_tables_and_hides_the_buttons(page: Chrome, files: dict[
     assert sum(colours(page)[1]) > 700  # paper is white, whatever the screen
     assert js(page, "return getComputedStyle(document.querySelector('button')).display") == "none"
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
-    printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+    printed = base64.b64decode(
+        page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    )
     (shots / "audit.pdf").write_bytes(printed)
     assert printed.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", printed)) <= 6
 
@@ -202,7 +225,11 @@ def test_a_screen_reader_is_told_everything(page: Chrome, files: dict[str, Path]
     """The accessibility tree has a name for each figure, and every table has headers."""
     page.get(files["audit"].as_uri())
     nodes = page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-    told = [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored")]
+    told = [
+        (n["role"]["value"], n.get("name", {}).get("value", ""))
+        for n in nodes
+        if not n.get("ignored")
+    ]
     images = [name for role, name in told if role in ("image", "img")]
     assert len(images) == 2 and all(len(name) > 50 for name in images)
     headings = [name for role, name in told if role == "heading"]
@@ -218,7 +245,9 @@ def test_a_screen_reader_is_told_everything(page: Chrome, files: dict[str, Path]
     assert js(page, "return document.documentElement.lang") == "en"
 
 
-def test_nothing_is_asked_of_the_network_and_nothing_is_wrong(page: Chrome, files: dict[str, Path]) -> None:
+def test_nothing_is_asked_of_the_network_and_nothing_is_wrong(
+    page: Chrome, files: dict[str, Path]
+) -> None:
     page.get_log("browser")  # what other tests' pages complained of
     for path in files.values():
         page.get(path.as_uri())

@@ -23,8 +23,14 @@ def test_records_may_have_several_numbers():
     ("options", "says"),
     [
         ({"absent": (0,), "present": (0,)}, "0 records gone and 0 come, which are no add/remove"),
-        ({"absent": (0, 0), "present": (1, 1), "neighbours": "replace_one"}, "2 records gone and 2 come"),
-        ({"absent": (0,), "present": (0, 1), "neighbours": "replace_one"}, "no replace-one neighbours"),
+        (
+            {"absent": (0, 0), "present": (1, 1), "neighbours": "replace_one"},
+            "2 records gone and 2 come",
+        ),
+        (
+            {"absent": (0,), "present": (0, 1), "neighbours": "replace_one"},
+            "no replace-one neighbours",
+        ),
         ({"absent": (0,), "present": (1,)}, "no add/remove neighbours"),
         ({"absent": (0, (1, 2)), "present": (0, 1)}, "different lengths"),
     ],
@@ -35,7 +41,9 @@ def test_what_is_no_pair_of_neighbours_is_refused(options, says):
 
 
 def test_order_does_not_make_neighbours():
-    assert np.array_equal(Pair(absent=(0, 1), present=(2, 0), neighbours="replace_one").data([True]), [2, 0])
+    assert np.array_equal(
+        Pair(absent=(0, 1), present=(2, 0), neighbours="replace_one").data([True]), [2, 0]
+    )
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -57,7 +65,9 @@ def save(rows, path):
 def test_a_pair_is_read_from_files(tmp_path, kind, shape):
     rows = np.random.default_rng(0).normal(size=shape)
     more = np.concatenate([rows, np.full((1, *shape[1:]), 9.0)])
-    pair = Pair(absent=save(rows, tmp_path / f"a.{kind}"), present=save(more, tmp_path / f"b.{kind}"))
+    pair = Pair(
+        absent=save(rows, tmp_path / f"a.{kind}"), present=save(more, tmp_path / f"b.{kind}")
+    )
     assert np.array_equal(pair.data([False]), rows) and np.array_equal(pair.data([True]), more)
     assert str(pair).startswith(f"5 records of a.{kind} and b.{kind}, or one record ")
 
@@ -79,7 +89,9 @@ def test_a_bad_file_is_one_line(tmp_path, text, says):
 
 
 def test_a_path_without_an_at_sign_is_asked_for_one():
-    with pytest.raises(AuditError, match=r"give a list of records, or a file as canary.absent=@a.csv"):
+    with pytest.raises(
+        AuditError, match=r"give a list of records, or a file as canary.absent=@a.csv"
+    ):
         Pair(absent="a.csv", present=(0,))
     with pytest.raises(AuditError, match=r"canary.absent: cannot read no.csv"):
         Pair(absent="@no.csv", present=(0,))
@@ -91,7 +103,9 @@ BASE = ((1, 5), (2, 6), (2, 7))
 
 
 def test_all_records_of_one_user_more():
-    pair = Pair(absent=BASE, present=(*BASE, (3, 8), (3, 8), (3, 9)), neighbours="add_remove_user", user=0)
+    pair = Pair(
+        absent=BASE, present=(*BASE, (3, 8), (3, 8), (3, 9)), neighbours="add_remove_user", user=0
+    )
     assert pair.canaries.tolist() == [[3, 8]] and len(pair.data([True])) == 6
     assert str(pair) == "3 records, or 3 records of user 3 more"
 
@@ -105,12 +119,18 @@ def test_all_records_of_one_user_replaced():
     ("options", "says"),
     [
         ({"present": (*BASE, (3, 8), (4, 8)), "user": 0}, "records of 2 users"),
-        ({"present": (*BASE, (2, 8)), "user": 0}, "no add/remove-user neighbours"),  # two of theirs would stay
+        (
+            {"present": (*BASE, (2, 8)), "user": 0},
+            "no add/remove-user neighbours",
+        ),  # two of theirs would stay
         ({"present": ((1, 5), (2, 0)), "user": 0}, "no add/remove-user neighbours"),
         ({"present": BASE, "user": 0}, "records of 0 users"),
         ({"present": (*BASE, (3, 8))}, r"takes canary.user, .*: 0 … 1"),
         ({"present": (*BASE, (3, 8)), "user": 2}, r"takes canary.user, .*: 0 … 1"),
-        ({"present": (*BASE, (3, 8)), "user": 0, "neighbours": "add_remove"}, "canary.neighbours=add_remove_user"),
+        (
+            {"present": (*BASE, (3, 8)), "user": 0, "neighbours": "add_remove"},
+            "canary.neighbours=add_remove_user",
+        ),
     ],
 )
 def test_what_is_no_pair_of_users_is_refused(options, says):

@@ -12,7 +12,10 @@ from audit.learning import data_set
 @pytest.mark.parametrize("dataset", ["digits", "breast_cancer"])
 def test_only_the_bits_differ_between_data_sets(kind, dataset):
     challenge = Planted(kind=kind, dataset=dataset, count=3, rows=20)
-    assert isinstance(challenge, Challenge) and challenge.canaries.shape == (3, data_set(dataset)[0].shape[1])
+    assert isinstance(challenge, Challenge) and challenge.canaries.shape == (
+        3,
+        data_set(dataset)[0].shape[1],
+    )
     one, other = challenge.data([True, False, True]), challenge.data([False, False, False])
     assert one.present.tolist() == [True, False, True] and not other.present.any()
     for name in ("inputs", "labels", "canary_inputs", "canary_labels"):

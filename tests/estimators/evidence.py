@@ -22,4 +22,6 @@ def evidence(counts: Counts, selection: Counts | None = None) -> Evidence:
 
 
 def _binary(counts: Counts, first: int) -> Scores:
-    return scores(np.repeat([1, 0], [counts.fp, counts.tn]), np.repeat([0, 1], [counts.fn, counts.tp]), first)
+    return scores(
+        np.repeat([1, 0], [counts.fp, counts.tn]), np.repeat([0, 1], [counts.fn, counts.tp]), first
+    )

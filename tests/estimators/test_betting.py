@@ -54,13 +54,20 @@ def slow_wealth(rounds, notion, parameter):
             stakes = [share / (slope + most) for share in betting.STAKES]
             shares = [
                 math.exp(
-                    each.known * sum(chance * math.log(1 + stake * (x - slope * y - most)) for x, y, chance in kinds)
+                    each.known
+                    * sum(
+                        chance * math.log(1 + stake * (x - slope * y - most))
+                        for x, y, chance in kinds
+                    )
                 )
                 for stake in stakes
             ]
             shares = [money * share / sum(shares) for share in shares]
             for x, y in zip(each.present, each.absent, strict=True):
-                shares = [s * (1 + stake * (x - slope * y - most)) for s, stake in zip(shares, stakes, strict=True)]
+                shares = [
+                    s * (1 + stake * (x - slope * y - most))
+                    for s, stake in zip(shares, stakes, strict=True)
+                ]
                 after.append(sum(shares))
             money = sum(shares)
         piece_money.append(after)
@@ -73,13 +80,18 @@ def test_the_wealth_equals_the_slow_one(notion, parameter):
     rng = np.random.default_rng(0)
     rounds = [pairs(rng, 60, 0.6, 0.35), pairs(rng, 80, 0.7, 0.3, known=300)]
     fast = log_wealth(rounds, notion, np.array([parameter]))[0]
-    assert len(fast) == 140 and fast == pytest.approx(slow_wealth(rounds, notion, parameter), abs=2e-4)
+    assert len(fast) == 140 and fast == pytest.approx(
+        slow_wealth(rounds, notion, parameter), abs=2e-4
+    )
 
 
 def test_fewer_looks_see_the_same_course():
     rounds = [pairs(np.random.default_rng(1), 1003, 0.6, 0.4)]
     every, some = (log_wealth(rounds, GDP(), np.array([0.2]), looks)[0] for looks in (None, 10))
-    assert np.allclose(some, every[[99, 199, 299, 399, 499, 599, 699, 799, 899, 999, 1002]]) and len(some) == 11
+    assert (
+        np.allclose(some, every[[99, 199, 299, 399, 499, 599, 699, 799, 899, 999, 1002]])
+        and len(some) == 11
+    )
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=IDS)
@@ -89,7 +101,9 @@ def test_fewer_looks_see_the_same_course():
 def test_no_allowed_point_makes_the_game_favourable(notion, parameter, fpr):
     for piece in notion.pieces():
         slope, most = tangent(functools.partial(piece.beta, parameter=np.array([parameter])), fpr)
-        alpha = np.concatenate([np.linspace(0, 1, 501), fpr + np.linspace(-1, 1, 101) * min(fpr, 1 - fpr) / 300])
+        alpha = np.concatenate(
+            [np.linspace(0, 1, 501), fpr + np.linspace(-1, 1, 101) * min(fpr, 1 - fpr) / 300]
+        )
         # the best that the piece allows at each fpr has an expectation of at most 0
         gain = 1 - piece.beta(alpha, parameter) - slope * alpha - most
         # and little is given away for that
@@ -128,7 +142,9 @@ def test_the_truth_is_refuted_at_any_time_no_more_often_than_nominal(notion, par
     """
     rng = np.random.default_rng(3)
     rounds = [pairs(rng, 500, tpr, fpr, 100, (min(tpr + 0.05, 0.99), fpr)) for _ in range(1000)]
-    rich = [log_wealth([each], notion, np.array([parameter])).max() >= math.log(10) for each in rounds]
+    rich = [
+        log_wealth([each], notion, np.array([parameter])).max() >= math.log(10) for each in rounds
+    ]
     assert sum(rich) < 152
     if parameter > 0:
         smaller = np.array([parameter - 0.35])
@@ -143,7 +159,9 @@ def test_a_stake_that_saw_the_pairs_is_caught():
         absent, present = rng.normal(size=(2, 400))
         places = np.linspace(-1.5, 1.5, 41)
         best = places[np.argmax([np.mean(present >= t) - np.mean(absent >= t) for t in places])]
-        seen = Round(present >= best, absent >= best, np.mean(present >= best), np.mean(absent >= best), 400)
+        seen = Round(
+            present >= best, absent >= best, np.mean(present >= best), np.mean(absent >= best), 400
+        )
         rich += log_wealth([seen], GDP(), np.array([0.0])).max() >= math.log(10)
     assert rich >= 152
 
@@ -164,7 +182,9 @@ def test_half_the_noise_is_found_after_a_few_hundred_pairs():
     rng, needed = np.random.default_rng(6), []
     for _ in range(100):
         course = wealth([fold(rng, 2 * MU, 3000, known=200)], GDP(), MU)
-        needed.append(int(np.argmax(course >= math.log(100))) if course.max() >= math.log(100) else 3000)
+        needed.append(
+            int(np.argmax(course >= math.log(100))) if course.max() >= math.log(100) else 3000
+        )
     assert np.mean(needed) < 235
 
 
@@ -172,20 +192,30 @@ def test_holding_at_any_time_costs_nothing_beside_clopper_pearson():
     """N = 2000, nominal 10 %: means 0.3626 and 0.3616 of 200 audits, sd of a difference 0.020; −0.016 is 6 sd of 50."""
     rng = np.random.default_rng(7)
     found = [Evidence((fold(rng, MU, 2000, known=1000),)) for _ in range(50)]
-    bets, counts = (np.mean([recipe(each, GDP()).lower for each in found]) for recipe in (Betting(), ClopperPearson()))
+    bets, counts = (
+        np.mean([recipe(each, GDP()).lower for each in found])
+        for recipe in (Betting(), ClopperPearson())
+    )
     assert bets > counts - 0.016
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=IDS)
 def test_bounds_are_finite_for_any_counts(notion):
-    for counts in (Counts(0, 200, 0, 200), Counts(200, 0, 200, 0), Counts(0, 200, 200, 0), Counts(5, 0, 3, 4)):
+    for counts in (
+        Counts(0, 200, 0, 200),
+        Counts(200, 0, 200, 0),
+        Counts(0, 200, 200, 0),
+        Counts(5, 0, 3, 4),
+    ):
         bound = Betting()(evidence(counts, Counts(0, 100, 0, 100)), notion)
         assert 0 <= bound.lower < math.inf and bound.anytime and bound.kind == "finite-sample"
     assert Betting()(evidence(Counts(0, 200, 0, 200), Counts(0, 100, 0, 100)), notion).lower > 0
     assert Betting()(evidence(Counts(0, 0, 3, 4), Counts(0, 100, 0, 100)), notion).lower == 0
 
 
-@pytest.mark.parametrize(("notion", "parameter"), [(GDP(), MU), (PureDP(), 1.0), (ApproximateDP(0.01), 1.0)])
+@pytest.mark.parametrize(
+    ("notion", "parameter"), [(GDP(), MU), (PureDP(), 1.0), (ApproximateDP(0.01), 1.0)]
+)
 def test_what_is_expected_is_a_little_less_than_the_truth(notion, parameter):
     few, many = (Betting().expected(notion, parameter, n, n) for n in (500, 50_000))
     assert 0 < few < many < parameter and many > 0.9 * parameter
@@ -195,7 +225,9 @@ def test_what_is_expected_is_a_little_less_than_the_truth(notion, parameter):
 @pytest.mark.parametrize("notion", NOTIONS, ids=IDS)
 def test_the_grid_is_fixed_and_ascends_from_nothing(notion):
     grid = parameters(notion)
-    assert grid[0] == 0 and np.all(np.diff(grid) > 0) and np.isfinite(grid).all() and len(grid) > 400
+    assert (
+        grid[0] == 0 and np.all(np.diff(grid) > 0) and np.isfinite(grid).all() and len(grid) > 400
+    )
 
 
 def test_a_million_pairs_take_no_more_than_a_second():

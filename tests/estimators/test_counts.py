@@ -24,7 +24,11 @@ PAPER = Counts(fp=949, tn=1051, fn=743, tp=1257)
 NOTIONS = (GDP(), ApproximateDP(1e-5), PureDP(), ZCDP())
 PIECES = [piece for notion in NOTIONS for piece in notion.pieces()]
 RECIPES = [
-    *((recipe, piece) for recipe in (JointBayes(), JointBayes(prior="uniform")) for piece in PIECES),
+    *(
+        (recipe, piece)
+        for recipe in (JointBayes(), JointBayes(prior="uniform"))
+        for piece in PIECES
+    ),
     *((ClopperPearson(), notion) for notion in NOTIONS),
 ]
 
@@ -69,7 +73,9 @@ def test_the_published_figure_came_from_exchanged_arguments():
     fpr, fnr = rng.beta(949.5, 1051.5, 400_000), rng.beta(743.5, 1257.5, 400_000)
 
     grid = np.linspace(0.42, 0.43, 11)
-    mass = [np.mean(fnr >= GDP().beta(mu, fpr)) for mu in grid]  # beta(alpha, parameter), called the wrong way round
+    mass = [
+        np.mean(fnr >= GDP().beta(mu, fpr)) for mu in grid
+    ]  # beta(alpha, parameter), called the wrong way round
     swapped = np.interp(0.1, mass, grid)
     assert swapped == pytest.approx(0.426234, abs=2e-4)  # sd of the simulated quantile 2e-5
     assert joint_bayes(PAPER, GDP(), 0.1) < mu_hat(PAPER.fpr, PAPER.fnr) < swapped
@@ -97,11 +103,16 @@ def slow_mass(counts, notion, parameter):
     def integrand(f):
         return fpr.pdf(f) * fnr.sf(notion.beta(f, parameter))
 
-    return sum(integrate.quad(integrand, a, b, limit=200, epsabs=1e-11)[0] for a, b in itertools.pairwise(ends))
+    return sum(
+        integrate.quad(integrand, a, b, limit=200, epsabs=1e-11)[0]
+        for a, b in itertools.pairwise(ends)
+    )
 
 
 @pytest.mark.parametrize("notion", PIECES, ids=repr)
-@pytest.mark.parametrize("counts", [PAPER, Counts(5, 95, 3, 97), Counts(40, 10, 3, 5000), Counts(2, 500, 20, 12)])
+@pytest.mark.parametrize(
+    "counts", [PAPER, Counts(5, 95, 3, 97), Counts(40, 10, 3, 5000), Counts(2, 500, 20, 12)]
+)
 def test_joint_bayes_equals_slow_quadrature(counts, notion):
     bound = joint_bayes(counts, notion, 0.1)
     mass = slow_mass(counts, notion, bound)
@@ -115,7 +126,9 @@ def test_a_wrong_prior_does_not_pass_the_oracle():
 def test_clopper_pearson_is_the_corner_of_exact_one_sided_limits():
     counts, significance = Counts(7, 93, 12, 188), 0.1
     fpr, fnr = (_exact_limit(k, n, significance / 2) for k, n in ((7, 100), (12, 200)))
-    assert ClopperPearson(significance=significance).lower(counts, GDP()) == pytest.approx(mu_hat(fpr, fnr), abs=1e-9)
+    assert ClopperPearson(significance=significance).lower(counts, GDP()) == pytest.approx(
+        mu_hat(fpr, fnr), abs=1e-9
+    )
 
 
 def _exact_limit(errors, n, significance):
@@ -132,9 +145,13 @@ def _exact_limit(errors, n, significance):
 
 def exceedance(recipe, notion, fpr, fnr, trials, truth):
     """Probability that the bound exceeds the truth, exactly: the sum over all counts that can happen."""
-    fp, fn = (np.arange(*binom.ppf((1e-7, 1 - 1e-7), trials, rate).astype(int)) for rate in (fpr, fnr))
+    fp, fn = (
+        np.arange(*binom.ppf((1e-7, 1 - 1e-7), trials, rate).astype(int)) for rate in (fpr, fnr)
+    )
     weight = np.outer(binom.pmf(fp, trials, fpr), binom.pmf(fn, trials, fnr))
-    over = [[recipe.lower(Counts(a, trials - a, b, trials - b), notion) > truth for b in fn] for a in fp]
+    over = [
+        [recipe.lower(Counts(a, trials - a, b, trials - b), notion) > truth for b in fn] for a in fp
+    ]
     return float(np.sum(weight * over))
 
 
@@ -150,7 +167,10 @@ def test_the_lower_limits_in_place_of_the_upper_ones_are_caught():
 
     class Twin(ClopperPearson):
         def lower(self, counts, notion):
-            fpr, fnr = (1 - upper_rate(ok, bad, 0.05) for bad, ok in ((counts.fp, counts.tn), (counts.fn, counts.tp)))
+            fpr, fnr = (
+                1 - upper_rate(ok, bad, 0.05)
+                for bad, ok in ((counts.fp, counts.tn), (counts.fn, counts.tp))
+            )
             return notion.parameter(float(fpr), float(fnr))
 
     fnr = float(GDP().beta(0.3, 1.0))
@@ -168,7 +188,9 @@ def test_joint_bayes_is_calibrated_on_a_smooth_curve(fpr, mu):
 def over_claims(notion, rates, truth, trials, draws):
     """Share of simulated audits whose bound exceeds the truth, which is where the posterior has too little below it."""
     tables = np.random.default_rng(1).binomial(trials, rates, (draws, 2))
-    return np.mean([posterior(Counts(a, trials - a, b, trials - b), notion)(truth) < 0.1 for a, b in tables])
+    return np.mean(
+        [posterior(Counts(a, trials - a, b, trials - b), notion)(truth) < 0.1 for a, b in tables]
+    )
 
 
 def test_the_posterior_says_where_the_bound_is():
@@ -178,7 +200,9 @@ def test_the_posterior_says_where_the_bound_is():
 def test_a_kink_makes_the_whole_curve_over_claim_and_one_line_alone_does_not():
     """Randomised response at ε = ln 3: REFERENCE.md says 22 % for the joint bound at a nominal 10 %."""
     # sd at most 0.0083; six of them are 0.05: false failure < 1e-8
-    whole, line = (over_claims(n, (0.25, 0.25), np.log(3), 500, 2500) for n in (PureDP(), PureDP().pieces()[0]))
+    whole, line = (
+        over_claims(n, (0.25, 0.25), np.log(3), 500, 2500) for n in (PureDP(), PureDP().pieces()[0])
+    )
     assert abs(whole - 0.22) < 0.05 and abs(line - 0.10) < 0.037
 
 
@@ -215,12 +239,16 @@ def test_never_above_the_plug_in_estimate(recipe, notion, fp, tn, fn, tp):
     assert recipe.lower(counts, notion) <= notion.parameter(counts.fpr, counts.fnr) + 1e-9
 
 
-@pytest.mark.parametrize("recipe", [JointBayes(), JointBayes(prior="uniform"), ClopperPearson()], ids=repr)
+@pytest.mark.parametrize(
+    "recipe", [JointBayes(), JointBayes(prior="uniform"), ClopperPearson()], ids=repr
+)
 @settings(max_examples=25, deadline=None)
 @given(fp=count, tn=count, fn=count, tp=count)
 def test_symmetric_under_exchange_of_the_classes(recipe, fp, tn, fn, tp):
     for notion in (GDP(), ApproximateDP(1e-5)):
-        there, back = (recipe.lower(c, notion) for c in (Counts(fp, tn, fn, tp), Counts(fn, tp, fp, tn)))
+        there, back = (
+            recipe.lower(c, notion) for c in (Counts(fp, tn, fn, tp), Counts(fn, tp, fp, tn))
+        )
         assert there == pytest.approx(back, rel=1e-6, abs=1e-9)
 
 
@@ -237,13 +265,17 @@ def test_more_of_the_same_trials_never_lower_the_bound(recipe, notion, fp, tn, f
 def test_a_smaller_significance_gives_a_smaller_bound(fp, tn, fn, tp):
     counts = Counts(fp, tn, fn, tp)
     for recipe in (JointBayes, ClopperPearson):
-        assert recipe(significance=0.01).lower(counts, GDP()) <= recipe(significance=0.1).lower(counts, GDP())
+        assert recipe(significance=0.01).lower(counts, GDP()) <= recipe(significance=0.1).lower(
+            counts, GDP()
+        )
 
 
 # --- evidence -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("recipe", [JointBayes(significance=0.05), ClopperPearson(significance=0.05)])
+@pytest.mark.parametrize(
+    "recipe", [JointBayes(significance=0.05), ClopperPearson(significance=0.05)]
+)
 def test_a_bound_says_what_it_is(recipe):
     bound = recipe(evidence(PAPER), GDP())
     assert (bound.estimator, bound.significance, bound.notion) == (recipe.name, 0.05, GDP())

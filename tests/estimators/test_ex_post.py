@@ -81,7 +81,9 @@ def test_wealth_falls_in_the_mean_that_is_bet_against_and_rounds_add_up():
     rounds = [Round(np.array([3.0, 0.0, 2.0]), 1.0, 0.3), Round(np.array([4.0, 1.0]), 0.0, 0.1)]
     wealth = [log_wealth(rounds, mean) for mean in (1.0, 1.5, 4.0)]
     assert np.all(np.diff(wealth, axis=0)[:, 1:] <= 1e-12)
-    assert wealth[0][-1] == pytest.approx(log_wealth(rounds[:1], 1.0)[-1] + log_wealth(rounds[1:], 1.0)[-1])
+    assert wealth[0][-1] == pytest.approx(
+        log_wealth(rounds[:1], 1.0)[-1] + log_wealth(rounds[1:], 1.0)[-1]
+    )
 
 
 def test_it_says_what_it_cannot_read():
@@ -115,7 +117,9 @@ def test_an_audit_of_true_reports_finds_no_violation(play):
     result = play("mechanism=brownian", "attacker=likelihood_ratio")
     # of reports there is no share of the claim that an attack could show: they are refuted, or they are not
     assert result.verdict.word == "inconclusive" and result.verdict.accusing.estimator == "ex_post"
-    assert result.bounds[0].estimator == "clopper_pearson" and isinstance(result.bounds[0].notion, GDP)
+    assert result.bounds[0].estimator == "clopper_pearson" and isinstance(
+        result.bounds[0].notion, GDP
+    )
     assert str(result.claims[0]) == "2-ex-post-RDP"
 
 
@@ -126,7 +130,12 @@ def test_an_audit_of_true_reports_finds_no_violation(play):
     [
         ("mechanism=broken/brownian_fresh", "attacker=logistic", "trials=40000"),
         ("mechanism=broken/brownian_previous", "attacker=logistic", "trials=60000"),
-        ("mechanism=broken/brownian_raw_stop", "attacker=xgboost", "attacker.max_depth=3", "trials=40000"),
+        (
+            "mechanism=broken/brownian_raw_stop",
+            "attacker=xgboost",
+            "attacker.max_depth=3",
+            "trials=40000",
+        ),
         ("mechanism=broken/brownian_validation_only", "attacker=xgboost", "trials=10000"),
     ],
     ids=lambda words: words[0],
@@ -137,7 +146,9 @@ def test_every_broken_twin_is_caught_from_outputs_alone(words, play):
     assert "too low" in result.verdict.reason
 
 
-BROKEN = sorted(path.stem for path in (cli.folder("conf") / "mechanism/broken").glob("brownian_*.yaml"))
+BROKEN = sorted(
+    path.stem for path in (cli.folder("conf") / "mechanism/broken").glob("brownian_*.yaml")
+)
 
 
 @pytest.mark.parametrize("option", BROKEN)
@@ -149,5 +160,7 @@ def test_every_broken_twin_composes_and_claims_what_the_right_one_does(option, p
 
 
 def test_other_audits_are_not_told_of_reports(play):
-    result = play("mechanism=gaussian", "attacker=likelihood_ratio", "estimator=joint_bayes", "trials=400")
+    result = play(
+        "mechanism=gaussian", "attacker=likelihood_ratio", "estimator=joint_bayes", "trials=400"
+    )
     assert "ex_post" not in result.refused and Claim(GDP(), 0.5) not in result.claims

@@ -39,11 +39,19 @@ def binomial(n, rate):
     """(m, n + 1) probabilities at rates (m,): written down anew, not the code under test."""
     k = np.arange(n + 1)
     rate = np.asarray(rate, float)[:, None]
-    return np.exp(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, rate) + xlog1py(n - k, -rate))
+    return np.exp(
+        gammaln(n + 1)
+        - gammaln(k + 1)
+        - gammaln(n - k + 1)
+        + xlogy(k, rate)
+        + xlog1py(n - k, -rate)
+    )
 
 
 def curve(notion, parameter, points=801):
-    fpr = np.unique(np.concatenate([ndtr(np.linspace(-6, 6, points)), notion.kinks(parameter), [1e-12]]))
+    fpr = np.unique(
+        np.concatenate([ndtr(np.linspace(-6, 6, points)), notion.kinks(parameter), [1e-12]])
+    )
     return fpr, np.asarray(notion.beta(fpr, parameter))
 
 
@@ -53,18 +61,28 @@ def worst_rate(found, notion):
     for value in np.unique(found[found > 0]):
         truth = value * (1 - 1e-9)
         fpr, fnr = curve(notion, truth)
-        chance = np.einsum("ak,kl,al->a", binomial(absent, fpr), (found > truth).astype(float), binomial(present, fnr))
+        chance = np.einsum(
+            "ak,kl,al->a",
+            binomial(absent, fpr),
+            (found > truth).astype(float),
+            binomial(present, fnr),
+        )
         worst = max(worst, float(chance.max()))
     return worst
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=lambda each: each.name)
 @pytest.mark.parametrize(("sides", "significance"), SMALL)
-def test_every_small_table_holds_its_level_falls_in_errors_and_beats_clopper_pearson(sides, significance, notion):
+def test_every_small_table_holds_its_level_falls_in_errors_and_beats_clopper_pearson(
+    sides, significance, notion
+):
     found = bounds(Exact(significance), notion, *sides)
     rate = worst_rate(found, notion)
     assert rate <= significance  # exact sums, nothing is drawn
-    assert rate >= 0.9 * significance or (sides, significance) == ((12, 12), 0.01)  # and the level is used
+    assert rate >= 0.9 * significance or (sides, significance) == (
+        (12, 12),
+        0.01,
+    )  # and the level is used
     assert np.all(np.diff(found, axis=0) <= 0) and np.all(np.diff(found, axis=1) <= 0)
     other = bounds(ClopperPearson(significance=significance), notion, *sides)
     assert np.all(found[other > 0] >= other[other > 0])
@@ -85,7 +103,9 @@ def test_without_the_half_or_with_a_region_of_one_table_less_the_level_is_broken
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=lambda each: each.name)
-@pytest.mark.parametrize("estimate", [Exact(0.05), ClopperPearson(significance=0.05)], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "estimate", [Exact(0.05), ClopperPearson(significance=0.05)], ids=lambda each: each.name
+)
 def test_a_region_is_where_the_bound_is_above_the_claim(estimate, notion):
     for (absent, present), rate in (((8, 20), 0.3), ((12, 12), 0.42)):
         claim = float(notion.parameter(rate, rate))
@@ -101,12 +121,16 @@ def test_a_region_is_where_the_bound_is_above_the_claim(estimate, notion):
 def test_the_order_is_the_likelihood_bound_of_half_counts():
     """T by its definition: the c at which the least distance from the curve is κ, by a dense scan."""
     level = half_counts.kappa(0.05)
-    for notion, (fp, fn, absent, present) in itertools.product(NOTIONS, [(3, 5, 40, 60), (0, 20, 50, 50)]):
+    for notion, (fp, fn, absent, present) in itertools.product(
+        NOTIONS, [(3, 5, 40, 60), (0, 20, 50, 50)]
+    ):
         bound = half_counts.likelihood_bound(fp, fn, absent, present, notion, level)
         fpr, fnr = curve(notion, bound, 20001)
         inside = (fpr > 0) & (fnr > 0) & (fpr < 1) & (fnr < 1)
         rates = (fp + 0.5) / (absent + 1), (fn + 0.5) / (present + 1)
-        parts = [half_counts.entropy(x, side[inside]) for x, side in zip(rates, (fpr, fnr), strict=True)]
+        parts = [
+            half_counts.entropy(x, side[inside]) for x, side in zip(rates, (fpr, fnr), strict=True)
+        ]
         distance = (absent + 1) * parts[0] + (present + 1) * parts[1]
         assert distance.min() == pytest.approx(level, rel=1e-5)
         largest = half_counts.frontier(notion, bound, absent, present, level, np.array([fp]))
@@ -129,7 +153,11 @@ def test_extreme_counts_have_a_finite_bound(notion):
             found = estimate.lower(table(fp, fn, absent, present), notion)
             assert 0 <= found < math.inf
             assert (fp < absent and fn < present) or found == 0
-    assert estimate.lower(Counts(0, 0, 0, 10), notion) == estimate.lower(Counts(0, 10, 0, 0), notion) == 0
+    assert (
+        estimate.lower(Counts(0, 0, 0, 10), notion)
+        == estimate.lower(Counts(0, 10, 0, 0), notion)
+        == 0
+    )
     assert len(estimate.region(notion, 50.0, 100, 100).largest_fn) == 0
     assert len(estimate.region(notion, math.inf, 100, 100).largest_fn) == 0
 
@@ -161,21 +189,30 @@ def test_power_at_one_per_cent(notion, claim, rates, sides, reached):
 
 
 @pytest.mark.parametrize(
-    ("claim", "trials", "least"), [(0.4548, 250, 0.8183), (0.4548, 2000, 0.5825), (1.0, 800, 1.2118), (3.0, 200, 3.705)]
+    ("claim", "trials", "least"),
+    [(0.4548, 250, 0.8183), (0.4548, 2000, 0.5825), (1.0, 800, 1.2118), (3.0, 200, 3.705)],
 )
 def test_detectable(claim, trials, least):
     assert detectable(Exact(0.01), GDP(), claim, trials, trials) == pytest.approx(least, abs=6e-4)
-    assert detectable(Exact(0.01), GDP(), claim, trials, trials, 0.5) == pytest.approx(2 * least, abs=2e-3)
+    assert detectable(Exact(0.01), GDP(), claim, trials, trials, 0.5) == pytest.approx(
+        2 * least, abs=2e-3
+    )
 
 
 def test_trials_needed():
     assert trials_needed(Exact(0.01), GDP(), 0.4548) == pytest.approx(2508, rel=0.01)
-    assert trials_needed(ClopperPearson(significance=0.01), GDP(), 0.4548) == pytest.approx(5085, rel=0.01)
-    assert trials_needed(Exact(0.01), PureDP(), 1.0, point=lambda e: (0.5 * math.exp(-e), 0.5)) == pytest.approx(
-        1160, rel=0.01
+    assert trials_needed(ClopperPearson(significance=0.01), GDP(), 0.4548) == pytest.approx(
+        5085, rel=0.01
     )
+    assert trials_needed(
+        Exact(0.01), PureDP(), 1.0, point=lambda e: (0.5 * math.exp(-e), 0.5)
+    ) == pytest.approx(1160, rel=0.01)
     assert trials_needed(Exact(0.01), GDP(), 0.4548, efficiency=0.8) == math.inf
-    assert trials_needed(Exact(0.01), GDP(), 0.0) == trials_needed(Exact(0.01), GDP(), math.inf) == math.inf
+    assert (
+        trials_needed(Exact(0.01), GDP(), 0.0)
+        == trials_needed(Exact(0.01), GDP(), math.inf)
+        == math.inf
+    )
 
 
 # --- folds ----------------------------------------------------------------------------------------------------------
@@ -187,7 +224,9 @@ def adversary(total, test, notion, parameter):
     value = np.ones(total + 1)
     for absent, present in reversed(test.folds):
         law = np.einsum("ai,aj->aij", binomial(absent, fpr), binomial(present, fnr))
-        errors = test.absent * np.arange(absent + 1)[:, None] + test.present * np.arange(present + 1)
+        errors = test.absent * np.arange(absent + 1)[:, None] + test.present * np.arange(
+            present + 1
+        )
         left = np.arange(total + 1)[:, None, None] - errors
         after = np.where(left >= 0, value[np.maximum(left, 0)], 0.0)
         value = np.einsum("aij,uij->au", law, after).max(axis=0)
@@ -218,7 +257,9 @@ def followed(counts, selections):
     for test, chosen in zip(counts, selections, strict=True):
         parts = []
         for seen in (chosen, test):
-            absent, present = ([1] * a + [0] * b for a, b in ((seen.fp, seen.tn), (seen.tp, seen.fn)))
+            absent, present = (
+                [1] * a + [0] * b for a, b in ((seen.fp, seen.tn), (seen.tp, seen.fn))
+            )
             parts.append(scores(absent, present, first))
             first += len(parts[-1])
         folds.append(Fold(np.array([], int), parts[0], 0.5, parts[1]))
@@ -234,7 +275,9 @@ def test_folds_that_follow_each_other_have_power():
     most, least = 1880, 2060
     while least - most > 1:
         total = (most + least) // 2
-        most, least = (total, least) if test.p_value(total, GDP(), 0.4548) <= 0.01 else (most, total)
+        most, least = (
+            (total, least) if test.p_value(total, GDP(), 0.4548) <= 0.01 else (most, total)
+        )
     rate = float(ndtr(-0.4548 * 1.25 / 2))
     reached = float(binomial(8 * 627, [rate])[0, : most + 1].sum())
     assert reached == pytest.approx(0.7976, abs=1e-3)

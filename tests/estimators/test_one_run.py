@@ -29,7 +29,13 @@ FALSE = 1e-6
 def evidence(values, bits, run=None, threshold=0.0):
     index = np.arange(len(values))
     run = np.zeros(len(values), int) if run is None else run
-    return Evidence((Fold(index[:0], None, threshold, Scores(np.asarray(values), np.asarray(bits), index, run)),))
+    return Evidence(
+        (
+            Fold(
+                index[:0], None, threshold, Scores(np.asarray(values), np.asarray(bits), index, run)
+            ),
+        )
+    )
 
 
 def at_least(hits, audits):
@@ -58,10 +64,14 @@ def test_references_figures(m, r, v, delta, eps):
 
 @pytest.mark.parametrize("r", [8, 16, 100])
 def test_all_right_has_a_closed_form(r):
-    assert one_run.epsilon(r, r, r, 0.0, 0.05) == pytest.approx(-math.log(0.05 ** (-1 / r) - 1), abs=1e-8)
+    assert one_run.epsilon(r, r, r, 0.0, 0.05) == pytest.approx(
+        -math.log(0.05 ** (-1 / r) - 1), abs=1e-8
+    )
 
 
-@pytest.mark.parametrize(("made", "right", "mu", "eps"), [(1000, 600, 0.163850, 0.583540), (100, 95, 0.786812, 3.3233)])
+@pytest.mark.parametrize(
+    ("made", "right", "mu", "eps"), [(1000, 600, 0.163850, 0.583540), (100, 95, 0.786812, 3.3233)]
+)
 def test_references_figures_of_f_dp(made, right, mu, eps):
     found = one_run_fdp.mu(1000, made, right, 0.05)
     assert round(found, 6) == mu
@@ -72,7 +82,8 @@ def test_references_figures_of_f_dp(made, right, mu, eps):
 
 
 @pytest.mark.parametrize(
-    ("m", "r", "v", "delta"), [(12, 9, 7, 0.0), (12, 9, 7, 0.01), (30, 20, 20, 1e-3), (5, 5, 0, 0.1)]
+    ("m", "r", "v", "delta"),
+    [(12, 9, 7, 0.0), (12, 9, 7, 0.01), (30, 20, 20, 1e-3), (5, 5, 0, 0.1)],
 )
 def test_the_p_value_is_the_formula(m, r, v, delta):
     q = 1 / (1 + math.exp(-0.3))
@@ -81,10 +92,14 @@ def test_the_p_value_is_the_formula(m, r, v, delta):
         return sum(math.comb(r, k) * q**k * (1 - q) ** (r - k) for k in range(max(x, 0), r + 1))
 
     spare = max(((f(v - i) - f(v)) / i for i in range(1, v + 1)), default=0.0)
-    assert one_run.p_value(0.3, m, r, v, delta) == pytest.approx(min(1, f(v) + 2 * m * delta * spare), rel=1e-10)
+    assert one_run.p_value(0.3, m, r, v, delta) == pytest.approx(
+        min(1, f(v) + 2 * m * delta * spare), rel=1e-10
+    )
 
 
-@pytest.mark.parametrize(("m", "g", "v"), [(50, 50, 35), (50, 20, 18), (200, 100, 80), (40, 40, 40)])
+@pytest.mark.parametrize(
+    ("m", "g", "v"), [(50, 50, 35), (50, 20, 18), (200, 100, 80), (40, 40, 40)]
+)
 def test_f_dp_is_the_recursion_without_shortcuts(m, g, v):
     normal = NormalDist()
 
@@ -105,7 +120,9 @@ def test_a_gamblers_money_is_a_martingale_at_the_hardest_law(monkeypatch):
     mean = 0.0
     for outcome in itertools.product([True, False], repeat=9):
         right = np.array(outcome)
-        mean = mean + q ** right.sum() * (1 - q) ** (~right).sum() * np.exp(one_run_betting.log_wealth(right, 0.7))
+        mean = mean + q ** right.sum() * (1 - q) ** (~right).sum() * np.exp(
+            one_run_betting.log_wealth(right, 0.7)
+        )
     assert np.allclose(mean, 1, rtol=1e-12)
     assert len(mean) == 9, "looked at after every guess"
 
@@ -115,7 +132,9 @@ def test_the_gamblers_money_is_what_he_bets_step_by_step():
     money = np.ones(len(one_run_betting.STAKES))
     for hit in right:
         money *= 1 + one_run_betting.STAKES * math.exp(-0.5) if hit else 1 - one_run_betting.STAKES
-    assert one_run_betting.log_wealth(right, 0.5)[-1] == pytest.approx(math.log(money.mean()), rel=1e-12)
+    assert one_run_betting.log_wealth(right, 0.5)[-1] == pytest.approx(
+        math.log(money.mean()), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("make", ALL)
@@ -224,7 +243,9 @@ def test_estimators_for_independent_trials_refuse_one_run(make):
     with pytest.raises(Refused, match="independent"):
         make()(one, GDP())
     index = np.arange(200)
-    halves = [Scores(bits.astype(float), bits, index[k : k + 100], 0 * index[:100]) for k in (0, 100)]
+    halves = [
+        Scores(bits.astype(float), bits, index[k : k + 100], 0 * index[:100]) for k in (0, 100)
+    ]
     with pytest.raises(Refused, match="independent"):
         make()(Evidence((Fold(index[:0], halves[0], 0.5, halves[1]),)), GDP())
 
@@ -257,7 +278,9 @@ def test_a_twin_that_does_not_pay_for_its_search_is_caught():
     """Each number of guesses at the full significance: at least one exceeds the truth far too often."""
     right = responses(1.0, 200, AUDITS, 0)
     twins = [OneRun(0.1, (portion,)) for portion in one_run.PORTIONS]
-    over = np.any([[twin.lower(each, PureDP()) > 1.0 for each in right] for twin in twins], axis=0).sum()
+    over = np.any(
+        [[twin.lower(each, PureDP()) > 1.0 for each in right] for twin in twins], axis=0
+    ).sum()
     assert at_least(int(over), AUDITS) > 0.1
 
 
@@ -273,7 +296,11 @@ def test_a_twin_that_looks_at_a_p_value_after_every_guess_is_caught():
 def test_dependence_between_canaries_is_no_violation():
     """All answer at ε = 1 with probability 0.797, or none: each record is 1-GDP. False failure ≤ 1e-6."""
     right = responses(1.0, 1000, AUDITS, 2, together=0.797)
-    for estimate, notion in ((OneRun(0.1), PureDP()), (OneRunBetting(0.1), PureDP()), (OneRunFDP(0.1), GDP())):
+    for estimate, notion in (
+        (OneRun(0.1), PureDP()),
+        (OneRunBetting(0.1), PureDP()),
+        (OneRunFDP(0.1), GDP()),
+    ):
         assert at_least(exceeded(estimate, 1.0, notion, right[:300]), 300) <= 0.1
 
 

@@ -6,13 +6,22 @@ import pytest
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.dkw import DKW
 from audit.estimators.exact import Exact
-from audit.estimators.power import detectable, midpoint, mu_of_area, power, trials_foretold, trials_needed
+from audit.estimators.power import (
+    detectable,
+    midpoint,
+    mu_of_area,
+    power,
+    trials_foretold,
+    trials_needed,
+)
 from audit.privacy import GDP, ApproximateDP, PureDP
 
 CLAIM = 0.4548
 
 
-@pytest.mark.parametrize("accuser", [Exact(0.05), ClopperPearson(significance=0.05)], ids=["exact", "clopper_pearson"])
+@pytest.mark.parametrize(
+    "accuser", [Exact(0.05), ClopperPearson(significance=0.05)], ids=["exact", "clopper_pearson"]
+)
 def test_power_is_the_share_of_audits_that_find_it(accuser):
     """2,000 tables drawn at the detectable truth: the share has sd 0.9 %, so 0.045 is 5 sd (5.7e-7)."""
     n = 500
@@ -33,7 +42,9 @@ def test_an_estimator_without_a_region_is_simulated():
     exact = [power(Exact(0.05), GDP(), CLAIM, rate, rate, 300, 300) for rate in rates]
     assert found == sorted(found)
     assert found[0] <= 0.05 + 5 * math.sqrt(0.05 / 200)
-    assert all(dkw <= best + 5 * math.sqrt(0.25 / 200) for dkw, best in zip(found, exact, strict=True))
+    assert all(
+        dkw <= best + 5 * math.sqrt(0.25 / 200) for dkw, best in zip(found, exact, strict=True)
+    )
     assert found[-1] > 0.9
 
 

@@ -37,10 +37,15 @@ def largest_mean(of_absent, of_present, eps, delta):
     k = len(of_absent)
     subsets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))
     rows = np.concatenate(
-        [np.hstack([-math.exp(eps) * subsets, subsets]), np.hstack([subsets, -math.exp(eps) * subsets])]
+        [
+            np.hstack([-math.exp(eps) * subsets, subsets]),
+            np.hstack([subsets, -math.exp(eps) * subsets]),
+        ]
     )
     sums = np.kron(np.eye(2), np.ones(k))
-    found = linprog(-np.concatenate([of_absent, of_present]), rows, np.full(len(rows), delta), sums, np.ones(2))
+    found = linprog(
+        -np.concatenate([of_absent, of_present]), rows, np.full(len(rows), delta), sums, np.ones(2)
+    )
     return -found.fun
 
 
@@ -49,7 +54,9 @@ def a_stage(rng, k, absent, present):
     posterior = np.sort(rng.random(k))
     levels = Levels(np.arange(k, dtype=float), posterior, rng.dirichlet(np.ones(k)) * 2)
     rounds = min(absent, present)
-    return Stage(levels, int(rng.integers(5, 5000)), np.arange(absent) % k, np.arange(present) % k, rounds)
+    return Stage(
+        levels, int(rng.integers(5, 5000)), np.arange(absent) % k, np.arange(present) % k, rounds
+    )
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.02])
@@ -76,8 +83,12 @@ def test_no_pair_that_keeps_the_claim_lets_a_round_gain(delta, absent, present):
 def test_a_twin_that_does_not_pay_for_delta_gains():
     rng, delta = np.random.default_rng(1), 0.02
     stage = a_stage(rng, 5, 8, 8)
-    sure, other = (bet[0] for bet in whole_score.bets(stage.levels, 1000, np.array([0.2]), delta, (1, 1)))
-    assert largest_mean(other - math.exp(0.2) * sure, sure - math.exp(0.2) * other, 0.2, delta) > 1e-4
+    sure, other = (
+        bet[0] for bet in whole_score.bets(stage.levels, 1000, np.array([0.2]), delta, (1, 1))
+    )
+    assert (
+        largest_mean(other - math.exp(0.2) * sure, sure - math.exp(0.2) * other, 0.2, delta) > 1e-4
+    )
 
 
 # --- validity: all outcomes of a small test, over a scan of all pairs of three-valued scores -------------------------
@@ -101,7 +112,9 @@ def size(refuted_counts, eps, delta):
         low, high = min(1 - x, math.exp(eps) * y + delta), min(1 - y, math.exp(eps) * x + delta)
         p, q = np.array([low, 1 - x - low, x]), np.array([y, 1 - y - high, high])
         p, q = np.clip(p, 0, 1), np.clip(q, 0, 1)
-        chances = np.prod(p ** refuted_counts[:, :, 0], axis=1) * np.prod(q ** refuted_counts[:, :, 1], axis=1)
+        chances = np.prod(p ** refuted_counts[:, :, 0], axis=1) * np.prod(
+            q ** refuted_counts[:, :, 1], axis=1
+        )
         most = max(most, float(chances.sum()))
     return most
 
@@ -112,7 +125,9 @@ def test_the_size_of_a_small_test_is_at_most_nominal_for_every_pair(absent, pres
     eps, significance = 0.1, 0.4
     found = rejecting(eps, delta, significance, absent, present)
     assert len(found) and size(found, eps, delta) <= significance
-    assert size(found, 20 * eps, delta) > significance  # a test that takes ε for a twentieth of itself would fail
+    assert (
+        size(found, 20 * eps, delta) > significance
+    )  # a test that takes ε for a twentieth of itself would fail
 
 
 # --- validity: whole bounds, simulated -------------------------------------------------------------------------------
@@ -127,7 +142,9 @@ def test_bounds_exceed_a_laplace_no_more_often_than_nominal():
     for _ in range(audits):
         drawn = laplace(rng, 1.0, 100, 100, 200, 200)
         honest += refuted(stages([Sample(*drawn)]), np.array([1.0]), 0.0, 0.1)[0]
-        peeking += refuted(stages([Sample(drawn[2], drawn[3], *drawn[2:])]), np.array([1.0]), 0.0, 0.1)[0]
+        peeking += refuted(
+            stages([Sample(drawn[2], drawn[3], *drawn[2:])]), np.array([1.0]), 0.0, 0.1
+        )[0]
     assert honest <= limit < peeking  # the twin fits its levels on the test itself
 
 
@@ -151,7 +168,9 @@ def test_a_laplace_of_a_quarter_more_is_found_where_one_threshold_needs_1160_tri
     """Power at 1,000 trials a side is about 0.89; P(Bin(40, 0.85) < 21) ≤ 1e-6."""
     rng = np.random.default_rng(4)
     found = sum(
-        refuted(stages([Sample(*laplace(rng, 1.25, 500, 500, 1000, 1000))]), np.array([1.0]), 0.0, 0.01)[0]
+        refuted(
+            stages([Sample(*laplace(rng, 1.25, 500, 500, 1000, 1000))]), np.array([1.0]), 0.0, 0.01
+        )[0]
         for _ in range(40)
     )
     assert found >= 21
@@ -160,8 +179,12 @@ def test_a_laplace_of_a_quarter_more_is_found_where_one_threshold_needs_1160_tri
 def test_power_is_that_of_the_same_test():
     rate = 1 / (1 + math.exp(1.25))
     p, q = [1 - rate, rate], [rate, 1 - rate]
-    assert WholeScore(0.01).power(PureDP(), 1.0, p, q, 471, 471, 80) == pytest.approx(0.8, abs=0.23)  # 5 sd
-    assert WholeScore(0.01).power(PureDP(), 1.25, p, q, 471, 471, 40) <= 0.15  # P(Bin(40, 0.01) > 6) ≤ 1e-6
+    assert WholeScore(0.01).power(PureDP(), 1.0, p, q, 471, 471, 80) == pytest.approx(
+        0.8, abs=0.23
+    )  # 5 sd
+    assert (
+        WholeScore(0.01).power(PureDP(), 1.25, p, q, 471, 471, 40) <= 0.15
+    )  # P(Bin(40, 0.01) > 6) ≤ 1e-6
 
 
 @pytest.mark.parametrize("notion", [PureDP(), ApproximateDP(0.01)], ids=["pure", "approximate"])
@@ -185,7 +208,11 @@ def test_folds_that_follow_each_other_share_the_wealth():
 
 def test_expected_is_near_the_truth_and_0_where_nothing_can_be_said():
     assert 0.75 < WholeScore().expected(PureDP(), 1.0, 2000, 2000) < 1
-    assert WholeScore().expected(GDP(), 1.0, 2000, 2000) == WholeScore().expected(PureDP(), 1.0, 0, 10) == 0
+    assert (
+        WholeScore().expected(GDP(), 1.0, 2000, 2000)
+        == WholeScore().expected(PureDP(), 1.0, 0, 10)
+        == 0
+    )
 
 
 def test_infinite_scores_and_empty_classes():

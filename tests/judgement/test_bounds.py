@@ -8,7 +8,9 @@ from audit.estimators.whole_score import WholeScore
 from audit.judgement.bounds import in_order
 
 
-@pytest.mark.parametrize("chosen", [WholeScore(significance=0.05), ExPost(significance=0.05)], ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "chosen", [WholeScore(significance=0.05), ExPost(significance=0.05)], ids=lambda e: e.name
+)
 def test_mu_emp_is_clopper_pearsons_where_the_chosen_estimator_has_no_mu(chosen):
     behind, *others = in_order(chosen, (Exact(), ClopperPearson()))
     assert behind == ClopperPearson(significance=0.05)

@@ -23,7 +23,9 @@ KNOWN = {
 def excess(option):
     """The exact curve of the option's own pair, and what it needs beyond the claim."""
     cli._register()
-    _, (plan,) = cli.check([f"mechanism={option}", "backend=serial", *PAIRS.get(option, [])], many=False)
+    _, (plan,) = cli.check(
+        [f"mechanism={option}", "backend=serial", *PAIRS.get(option, [])], many=False
+    )
     curve = exact_curve(plan.mechanism, plan.challenge)
     return curve, computed_excess(curve, plan.mechanism.claims[0])
 
@@ -37,5 +39,7 @@ def test_honest_mechanisms_exceed_no_claim(option):
 
 def test_bugs_whose_curve_is_known_are_computed_violations():
     bugs = [option for option in BUGS if option != "broken/answers_less_noise"]
-    known = {option: found for option in bugs for curve, found in [excess(option)] if curve is not None}
+    known = {
+        option: found for option in bugs for curve, found in [excess(option)] if curve is not None
+    }
     assert "broken/half_noise" in known and all(known.values())

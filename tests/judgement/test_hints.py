@@ -36,7 +36,10 @@ def situation(word="loose", strength=BELOW, claim=None, **changed_parts):
 
 
 def test_a_refuted_claim_leaves_nothing_to_do():
-    assert next_step(situation("violation")) is None and next_step(situation("violation (computed)")) is None
+    assert (
+        next_step(situation("violation")) is None
+        and next_step(situation("violation (computed)")) is None
+    )
     assert next_step(situation("tight")) is None
 
 
@@ -71,7 +74,9 @@ def test_an_estimate_above_the_claim_is_sent_to_as_many_trials_as_tell():
         step = next_step(situation(word, above))
         assert dict(step.changes)["look"] == "2" and int(dict(step.changes)["trials"]) >= 20_000
         assert "∞" not in step.why and "inf" not in step.why
-        assert next_step(situation(word, above, keeps=True)) is None or word == "inconclusive", "then it is chance"
+        assert next_step(situation(word, above, keeps=True)) is None or word == "inconclusive", (
+            "then it is chance"
+        )
 
 
 def test_a_delta_that_counts_cannot_show_is_said_so():
@@ -82,7 +87,10 @@ def test_a_delta_that_counts_cannot_show_is_said_so():
 
 
 def test_the_last_hint_names_another_pair_and_the_low_bits_of_floats():
-    assert "features=bits" not in next_step(situation()).why and "canary=pair" in next_step(situation()).why
+    assert (
+        "features=bits" not in next_step(situation()).why
+        and "canary=pair" in next_step(situation()).why
+    )
     floats = dataclasses.replace(NOTHING, fractions=True)
     assert "features=bits" in next_step(situation(diagnosis=floats)).why
     assert "features=bits" not in next_step(situation(diagnosis=floats, own=False)).why
@@ -134,11 +142,18 @@ RNG = np.random.default_rng(0)
 def test_what_stands_out_in_the_rows(absent, present, stands_out):
     """Laws at fixed seeds; a difference is called one from 6 standard deviations on, so that chance has 1e-8 a column."""
     found = diagnose(trials(absent.astype(float), present.astype(float)), constant=False)
-    assert [name for name in ("atoms", "two_sided") if getattr(found, name)] == ([stands_out] if stands_out else [])
+    assert [name for name in ("atoms", "two_sided") if getattr(found, name)] == (
+        [stands_out] if stands_out else []
+    )
 
 
 def test_one_event_on_both_sides_is_said_in_words():
     found = diagnose(trials(np.zeros(100), np.zeros(100)), constant=True)
     assert found.one_event == "put out one and the same (y = 0)"
-    event = Trials(("is_none", "is_exception"), np.tile([0.0, 1.0], (4, 1)), np.arange(4) % 2 == 1, *[np.arange(4)] * 2)
+    event = Trials(
+        ("is_none", "is_exception"),
+        np.tile([0.0, 1.0], (4, 1)),
+        np.arange(4) % 2 == 1,
+        *[np.arange(4)] * 2,
+    )
     assert diagnose(event, constant=True).one_event == "ended in one and the same exception"

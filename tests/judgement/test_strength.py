@@ -18,7 +18,9 @@ CLAIM = Claim(GDP(), 1.0)
 
 
 def evidence(mu, trials=10_000, seed=0, criterion=None, protocol=Holdout):
-    return protocol(trials=trials)(Gaussians(mu, seed), LikelihoodRatio(), criterion or Advantage(), CLAIM)
+    return protocol(trials=trials)(
+        Gaussians(mu, seed), LikelihoodRatio(), criterion or Advantage(), CLAIM
+    )
 
 
 def test_the_standard_error_of_mu_hat_is_that_of_repeated_audits():
@@ -42,7 +44,10 @@ def test_the_standard_error_of_a_bound_is_that_of_repeated_audits(estimate):
 def test_strength_is_in_the_claims_own_parameter():
     shown = strength_of(evidence(1.0), CLAIM)
     # mu_hat has sd 0.042 with 2,000 test trials a side: 6 sd
-    assert shown.estimate == pytest.approx(1.0, abs=0.25) and shown.lower < shown.estimate < shown.upper
+    assert (
+        shown.estimate == pytest.approx(1.0, abs=0.25)
+        and shown.lower < shown.estimate < shown.upper
+    )
     pure = strength_of(evidence(1.0), Claim(PureDP(), 1.5))
     assert pure.estimate == pytest.approx(PureDP().parameter(ndtr(-0.5), ndtr(-0.5)), abs=0.25)
 
@@ -78,7 +83,9 @@ def test_the_lower_limit_is_too_high_in_no_more_than_five_per_cent():
 def test_pooled_counts_of_k_folds_count_half():
     """Their variance is about twice the binomial one: the upper limit is farther off than that of progressive folds."""
     crossed = evidence(1.0, protocol=Crossfit)
-    folds = dataclasses.replace(crossed, folds=crossed.folds[::-1])  # no longer in the order in which they were used
+    folds = dataclasses.replace(
+        crossed, folds=crossed.folds[::-1]
+    )  # no longer in the order in which they were used
     one, other = strength_of(crossed, CLAIM), strength_of(folds, CLAIM)
     assert other.upper - other.estimate == pytest.approx(1.41 * (one.upper - one.estimate), rel=0.1)
 
@@ -88,7 +95,9 @@ def test_the_efficiency_at_the_threshold_is_not_that_of_the_ranking():
     assert found.ranking == 1.0
     assert found.threshold_low < 0.8 <= efficiency_of(evidence(1.0)).threshold
     # √2·Φ⁻¹(area) of N(0, 1) and N(1, 1) is 1, with a standard error of about 0.032
-    assert found.possible == pytest.approx(1.0, abs=0.2) and found.error == pytest.approx(0.033, abs=0.01)
+    assert found.possible == pytest.approx(1.0, abs=0.2) and found.error == pytest.approx(
+        0.033, abs=0.01
+    )
 
 
 def test_without_an_exact_likelihood_ratio_no_efficiency_is_known():

@@ -47,12 +47,19 @@ def test_a_family_that_does_not_exceed_the_claim_raises_no_suspicion():
 def test_no_sentence_is_infinite_or_empty(strength):
     for changed in ({}, {"computed": math.inf}, {"family": bound(1.3)}, {"accusing": bound(2.0)}):
         reason = judge(findings(strength=strength, **changed)).reason
-        assert "inf" not in reason.replace("infinite", "") and "nan" not in reason and reason.endswith(".")
+        assert (
+            "inf" not in reason.replace("infinite", "")
+            and "nan" not in reason
+            and reason.endswith(".")
+        )
 
 
 def test_a_violation_says_how_often_it_is_wrong_and_on_what_it_rests():
     reason = judge(findings(accusing=bound(1.2))).reason
-    assert "at least 1.2-GDP against 1-GDP (exact, finite-sample; wrong in at most 1 % of audits)" in reason
+    assert (
+        "at least 1.2-GDP against 1-GDP (exact, finite-sample; wrong in at most 1 % of audits)"
+        in reason
+    )
 
 
 def test_what_is_loose_names_its_cause():
@@ -77,11 +84,18 @@ def test_nothing_exceeds_a_claim_of_infinity():
 
 def test_a_computed_curve_is_compared_with_a_tolerance_for_rounding():
     alpha = np.linspace(0, 1, 501)
-    for notion, parameter in ((GDP(), 0.4548), (PureDP(), 1.0), (ApproximateDP(1e-5), 1.0), (ZCDP(), 0.1034)):
+    for notion, parameter in (
+        (GDP(), 0.4548),
+        (PureDP(), 1.0),
+        (ApproximateDP(1e-5), 1.0),
+        (ZCDP(), 0.1034),
+    ):
         curve = np.asarray(notion.beta(alpha, parameter))
         claim = Claim(notion, parameter)
         assert computed_excess((alpha, curve), claim) is None
-        assert computed_excess((alpha, np.maximum(curve - 5e-10, 0)), claim) is None, "rounding is no violation"
+        assert computed_excess((alpha, np.maximum(curve - 5e-10, 0)), claim) is None, (
+            "rounding is no violation"
+        )
         worse = np.asarray(notion.beta(alpha, 1.1 * parameter))
         assert computed_excess((alpha, worse), claim) == pytest.approx(1.1 * parameter, rel=1e-6)
     assert computed_excess(None, CLAIM) is None
@@ -93,5 +107,7 @@ def test_a_delta_that_is_a_little_too_large_is_a_computed_violation():
     # the events that show it have a false positive rate of about 1e-9: a grid in normal quantiles reaches them
     z = np.linspace(-9, 9, 2001)
     alpha = 0.5 * np.array([math.erfc(-x / math.sqrt(2)) for x in z])
-    found = computed_excess((alpha, np.asarray(GDP().beta(alpha, mu))), Claim(ApproximateDP(1e-5), 10.0))
+    found = computed_excess(
+        (alpha, np.asarray(GDP().beta(alpha, mu))), Claim(ApproximateDP(1e-5), 10.0)
+    )
     assert found is not None and 10 < found < 11

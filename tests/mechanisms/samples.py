@@ -28,7 +28,10 @@ def is_log_ratio(absent, present):
 def log_ratios(mechanism, absent, present, trials=100_000, seed=0):
     """The exact log-likelihood ratios of independent runs on each of two data sets."""
     sides = ((absent, seed), (present, seed + 1))
-    return [mechanism.release(data, trials, np.random.default_rng(s)).log_ratio(absent, present) for data, s in sides]
+    return [
+        mechanism.release(data, trials, np.random.default_rng(s)).log_ratio(absent, present)
+        for data, s in sides
+    ]
 
 
 def curve_is(beta, absent, present, failure=1e-6):
@@ -38,7 +41,9 @@ def curve_is(beta, absent, present, failure=1e-6):
     measured ones at once: finite-sample.
     """
     thresholds = np.unique(np.round(np.concatenate([absent, present]), 9))
-    thresholds = thresholds[:: max(1, len(thresholds) // 2000)] - 5e-10  # between the values that rounding splits
+    thresholds = (
+        thresholds[:: max(1, len(thresholds) // 2000)] - 5e-10
+    )  # between the values that rounding splits
     fpr = 1 - np.searchsorted(np.sort(absent), thresholds) / len(absent)
     fnr = np.searchsorted(np.sort(present), thresholds) / len(present)
     off = [np.sqrt(np.log(4 / failure) / (2 * len(side))) for side in (absent, present)]
@@ -51,7 +56,10 @@ def shares_are(counts, chances, failure=1e-6):
     """Whether counts of outcomes can be multinomial with these chances: false failure ``failure`` (exact, Bonferroni)."""
     total = int(np.sum(counts))
     pairs = zip(counts, chances, strict=True)
-    return all(binomtest(int(c), total, min(float(p), 1.0)).pvalue > failure / len(counts) for c, p in pairs)
+    return all(
+        binomtest(int(c), total, min(float(p), 1.0)).pvalue > failure / len(counts)
+        for c, p in pairs
+    )
 
 
 BROKEN_VERSIONS = {

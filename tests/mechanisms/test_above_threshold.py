@@ -30,7 +30,9 @@ def loss(noise, queries, cutoff):
 
 @pytest.mark.parametrize("cutoff", [1, 2, 5])
 def test_the_correct_one_comes_to_eps_and_the_one_that_ignores_the_cutoff_far_beyond(cutoff):
-    assert loss(AboveThreshold(eps=1, cutoff=cutoff).noise, 100, cutoff) == pytest.approx(1.0, abs=2e-3)
+    assert loss(AboveThreshold(eps=1, cutoff=cutoff).noise, 100, cutoff) == pytest.approx(
+        1.0, abs=2e-3
+    )
     # Lyu, Su, Li's Algorithm 4: ε/4 for the threshold, the rest for the answers, as if there were one.
     assert loss((4.0, 4 / 3), 100, cutoff) == pytest.approx((1 + 6 * cutoff) / 4, abs=2e-3)
 
@@ -71,7 +73,10 @@ def test_keeps_its_claim_on_the_pair():
     assert (claim.notion, claim.parameter, claim.neighbours) == (PureDP(), 1, "replace_one")
     for cutoff in (1, 2):
         mechanism = AboveThreshold(eps=1, cutoff=cutoff)
-        losses = [mechanism.law(PRESENT, said) - mechanism.law(ABSENT, said) for said in patterns(4, cutoff)]
+        losses = [
+            mechanism.law(PRESENT, said) - mechanism.law(ABSENT, said)
+            for said in patterns(4, cutoff)
+        ]
         assert 0.1 < np.max(np.abs(losses)) <= 1
 
 

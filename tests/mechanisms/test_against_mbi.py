@@ -25,7 +25,9 @@ def mixed(rows=120, sizes=(2, 3, 5), seed=5):
     """Columns of unlike sizes with rare values, so that compression merges some values of a column and not all."""
     rng = np.random.default_rng(seed)
     chances = [np.array([0.9, *([0.1 / (size - 1)] * (size - 1))]) for size in sizes]
-    records = np.stack([rng.choice(size, size=rows, p=p) for size, p in zip(sizes, chances, strict=True)], axis=1)
+    records = np.stack(
+        [rng.choice(size, size=rows, p=p) for size, p in zip(sizes, chances, strict=True)], axis=1
+    )
     return Table(Domain(tuple("abc"), sizes), records)
 
 
@@ -41,11 +43,15 @@ def descent(space, listed, total, iterations):
     """mbi's mirror descent as it is; where it takes all steps, once more from the start with its loss centred."""
     library = marginals.mbi()
     loss = library.marginal_loss.from_linear_measurements(listed, space)
-    model = library.estimation.MirrorDescent().estimate(space, loss, known_total=total, iters=iterations)
+    model = library.estimation.MirrorDescent().estimate(
+        space, loss, known_total=total, iters=iterations
+    )
     if iterations <= 100:
         return model
     loss = centred(loss, library.CliqueVector.from_projectable(model, [space.attributes]), total)
-    return library.estimation.MirrorDescent().estimate(space, loss, known_total=total, iters=iterations)
+    return library.estimation.MirrorDescent().estimate(
+        space, loss, known_total=total, iters=iterations
+    )
 
 
 def centred(loss, near, total):
@@ -83,20 +89,31 @@ def close(gaps):
 
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_fixed(degree):
-    runs = FixedMarginals(eps=1, delta=0.01, degree=degree).release(PAIR.data([True]), 6, np.random.default_rng(degree))
+    runs = FixedMarginals(eps=1, delta=0.01, degree=degree).release(
+        PAIR.data([True]), 6, np.random.default_rng(degree)
+    )
     problem = runs.problem()
     joint = marginals.fit_dense(problem, 100)
     measured = [[(y[i], c, runs.sigma) for c, y in runs.noisy.items()] for i in range(len(problem))]
     models = [one_by_one(runs.domain, m, problem.total[i], 100) for i, m in enumerate(measured)]
-    assert close([gap(runs.domain, joint[i], model, list(runs.noisy)) for i, model in enumerate(models)])
-    assert not close([gap(runs.domain, joint[i] * 1.00001, model, list(runs.noisy)) for i, model in enumerate(models)])
+    assert close(
+        [gap(runs.domain, joint[i], model, list(runs.noisy)) for i, model in enumerate(models)]
+    )
+    assert not close(
+        [
+            gap(runs.domain, joint[i] * 1.00001, model, list(runs.noisy))
+            for i, model in enumerate(models)
+        ]
+    )
 
 
 def aim_gaps(data, trials, iterations, shift=0.0):
     runs = AIM(eps=1, delta=0.01).release(data, trials, np.random.default_rng(1))
     problem, everyone = runs.problem(), np.arange(trials)
     joint = marginals.fit_dense(problem, iterations) + shift
-    ordered = {int(i): structure for structure, where in runs.pool.structures(everyone) for i in where}
+    ordered = {
+        int(i): structure for structure, where in runs.pool.structures(everyone) for i in where
+    }
     assert len(set(map(frozenset, ordered.values()))) > 1, "selection is on"
     found = []
     for i in everyone:
@@ -122,22 +139,35 @@ def mst_gaps(data, compress, trials, iterations):
     runs = MST(eps=1, delta=0.01, compress=compress).release(data, trials, np.random.default_rng(2))
     domain, first, second, problem = data.domain, runs.first, runs.second, runs.problem()
     assert len({tuple(picks) for picks in runs.tree.picks.tolist()}) > 1, "selection is on"
-    pairs, space = list(itertools.combinations(domain.columns, 2)), library.Domain(domain.columns, domain.sizes)
+    pairs, space = (
+        list(itertools.combinations(domain.columns, 2)),
+        library.Domain(domain.columns, domain.sizes),
+    )
     joint, found, shrunk = marginals.fit_dense(problem, iterations), [], set()
     for i in range(trials):
         index = {c: np.unique(first.group[c][i], return_inverse=True)[1] for c in domain.columns}
         small = library.Domain(domain.columns, [int(index[c].max()) + 1 for c in domain.columns])
         shrunk |= {small.size() < space.size()}
-        cell = {p: np.ravel_multi_index(np.ix_(*(index[c] for c in p)), small.project(p).shape).ravel() for p in pairs}
-        listed = [library.LinearMeasurement(first.noisy[c][i], (c,), first.sigma).compress(index, space) for c in index]
+        cell = {
+            p: np.ravel_multi_index(np.ix_(*(index[c] for c in p)), small.project(p).shape).ravel()
+            for p in pairs
+        }
+        listed = [
+            library.LinearMeasurement(first.noisy[c][i], (c,), first.sigma).compress(index, space)
+            for c in index
+        ]
         for pair in (pairs[p] for p in runs.tree.picks[i]):
             even = second.noisy[pair][second.where[pair] == i][0]
-            listed.append(library.LinearMeasurement(np.bincount(cell[pair], weights=even), pair, second.sigma))
+            listed.append(
+                library.LinearMeasurement(np.bincount(cell[pair], weights=even), pair, second.sigma)
+            )
         model = descent(small, listed, problem.total[i], iterations)
         for pair in pairs:
             theirs = np.asarray(model.project(pair).datavector())
             spread = theirs[cell[pair]] / np.bincount(cell[pair])[cell[pair]]
-            found.append(np.abs(marginals.project(domain, joint[i : i + 1], pair)[0] - spread).max())
+            found.append(
+                np.abs(marginals.project(domain, joint[i : i + 1], pair)[0] - spread).max()
+            )
     assert (True in shrunk) == compress
     return found
 

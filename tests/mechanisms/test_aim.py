@@ -22,7 +22,9 @@ SIGMA, EPSILON = math.sqrt(48 / (2 * 0.9 * RHO)), math.sqrt(8 * 0.1 * RHO / 48)
 
 def release(trials=200, data=ABSENT, seed=0, **options):
     mechanism = AIMLessNoise if "noise_fraction" in options else AIM
-    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(
+        data, trials, np.random.default_rng(seed)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +49,21 @@ def test_rounds_follow_the_stock_schedule():
     runs = release(60, mixed())
     for trial in range(60):
         spent, sigma, epsilon = 3 / (2 * SIGMA**2), SIGMA, EPSILON
-        rounds = [(r, int(np.flatnonzero(r.trials == trial)[0])) for r in runs.history if trial in r.trials]
+        rounds = [
+            (r, int(np.flatnonzero(r.trials == trial)[0]))
+            for r in runs.history
+            if trial in r.trials
+        ]
         for k, (now, at) in enumerate(rounds):
             last = RHO - spent < 2 * (1 / (2 * sigma**2) + epsilon**2 / 8)
             if last:
-                sigma, epsilon = math.sqrt(1 / (1.8 * (RHO - spent))), math.sqrt(0.8 * (RHO - spent))
-            assert now.sigma[at] == pytest.approx(sigma, rel=1e-8) and now.epsilon[at] == pytest.approx(
-                epsilon, rel=1e-8
-            )
+                sigma, epsilon = (
+                    math.sqrt(1 / (1.8 * (RHO - spent))),
+                    math.sqrt(0.8 * (RHO - spent)),
+                )
+            assert now.sigma[at] == pytest.approx(sigma, rel=1e-8) and now.epsilon[
+                at
+            ] == pytest.approx(epsilon, rel=1e-8)
             assert last == (k == len(rounds) - 1)
             spent += 1 / (2 * sigma**2) + epsilon**2 / 8
             if not last:
@@ -78,7 +87,9 @@ def test_each_round_knows_the_fit_of_those_before():
     final = marginals.fit_dense(problem)
     longest = runs.history[-1]
     assert set(longest.trials) < set(range(30)) or len(runs.history) == 4
-    assert not np.allclose(marginals.project(ABSENT.domain, final, ("a",)), runs.history[0].estimate["a",])
+    assert not np.allclose(
+        marginals.project(ABSENT.domain, final, ("a",)), runs.history[0].estimate["a",]
+    )
     first = runs.history[0].estimate
     for column in "abc":  # after the columns alone, every pair is independent
         np.testing.assert_allclose(first[column,].sum(axis=1), first["a", "b"].sum(axis=1))
@@ -96,7 +107,9 @@ def test_chances_are_those_of_the_exponential_mechanism():
         scores = []
         for clique, weight in weights.items():
             error = np.abs(ABSENT.marginal(clique) - now.estimate[clique][i]).sum()
-            scores.append(weight * (error - math.sqrt(2 / math.pi) * now.sigma[i] * 2 ** len(clique)))
+            scores.append(
+                weight * (error - math.sqrt(2 / math.pi) * now.sigma[i] * 2 ** len(clique))
+            )
         raw = np.exp(0.5 * now.epsilon[i] / 4 * (np.array(scores) - max(scores)))
         np.testing.assert_allclose(np.exp(told[i]), raw / raw.sum())
 
@@ -109,7 +122,9 @@ def test_picks_come_as_often_as_their_chances_say(played):
             chance = np.exp(now.chances(data, weights))
             picked = now.pick[:, None] == np.arange(6)
             assert all(mean_is(picked[:, i] - chance[:, i], 0.0, 5.5) for i in range(6))
-            flat = np.exp(np.log(chance) * 3) / np.exp(np.log(chance) * 3).sum(axis=1, keepdims=True)
+            flat = np.exp(np.log(chance) * 3) / np.exp(np.log(chance) * 3).sum(
+                axis=1, keepdims=True
+            )
             sharper = [mean_is(picked[:, i] - flat[:, i], 0.0, 5.5) for i in range(6)]
             assert not all(sharper)
 
@@ -132,14 +147,19 @@ def test_log_ratio_is_exact_and_leaks_as_much_as_the_reference_says(played):
     assert is_log_ratio(*ratios)
     found = -ndtri(np.mean(ratios[0] >= 0)) - ndtri(np.mean(ratios[1] < 0))
     assert abs(found - 0.445) < 5 * 0.0285
-    half = [release(2000, data, 7, noise_fraction=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
+    half = [
+        release(2000, data, 7, noise_fraction=0.5).log_ratio(ABSENT, PRESENT)
+        for data in (ABSENT, PRESENT)
+    ]
     assert -ndtri(np.mean(half[0] >= 0)) - ndtri(np.mean(half[1] < 0)) > 0.445 + 5 * 0.0285
 
 
 @pytest.mark.parametrize("scale", [0.7, 1.3])
 def test_a_log_ratio_for_another_noise_is_not(scale):
     both = [release(2500, data, 3, noise_fraction=scale) for data in (ABSENT, PRESENT)]
-    ratios = [dataclasses.replace(runs, noise_fraction=1.0).log_ratio(ABSENT, PRESENT) for runs in both]
+    ratios = [
+        dataclasses.replace(runs, noise_fraction=1.0).log_ratio(ABSENT, PRESENT) for runs in both
+    ]
     assert not is_log_ratio(*ratios)
 
 
@@ -149,7 +169,9 @@ def test_insider_columns_hold_the_score_of_the_gaussian_part(played):
     for runs in played:
         columns = runs.insider()
         at = {name: columns.values[:, i] for i, name in enumerate(columns.names)}
-        canary = [f"weighted[{c}][1]" for c in "abc"] + [f"weighted[{p}][3]" for p in ("a,b", "a,c", "b,c")]
+        canary = [f"weighted[{c}][1]" for c in "abc"] + [
+            f"weighted[{p}][3]" for p in ("a,b", "a,c", "b,c")
+        ]
         values.append(sum(at[name] for name in canary))
     mean, variance = np.mean(values[1]) - np.mean(values[0]), np.var(values[0])
     # Relative sd of the variance √(2/4000) = .022, of the mean .05.
@@ -180,7 +202,9 @@ def test_rows_do_not_change_the_noise_and_come_again():
 
 def test_bad_input_is_one_line():
     alone = Table(Domain(("a",), (2,)), np.zeros((5, 1), int))
-    with pytest.raises(AuditError, match="AIM needs at least 2 columns; give more, or use aim_fixed"):
+    with pytest.raises(
+        AuditError, match="AIM needs at least 2 columns; give more, or use aim_fixed"
+    ):
         release(1, alone)
     with pytest.raises(AuditError, match=r"mechanism.columns is 4 but the data have 3"):
         release(1, columns=4)

@@ -25,7 +25,8 @@ def test_one_record_moves_the_answer_by_the_sensitivity_at_most(norm, most):
     order = 1 if norm == "l1" else 2
     for before, after, limit in ((ZEROS, CANARY, most), (ABSENT, PRESENT, 1.0), (ABSENT, FAR, 1.0)):
         (a, promised), (b, _) = (
-            vector_query(data if isinstance(data, Table) else np.array(data), norm) for data in (before, after)
+            vector_query(data if isinstance(data, Table) else np.array(data), norm)
+            for data in (before, after)
         )
         assert promised == limit
         assert np.linalg.norm(b - a, ord=order) <= limit + 1e-12
@@ -39,7 +40,9 @@ def test_covariances_are_the_smaller_variance_and_a_wrong_one_is_seen():
     # The standard error of a covariance is √((σ_i²σ_j² + c²)/n); nine of them, so 9e-6·… a false failure: 1e-6 at 5.3.
     assert off.max() < 5.3
     fresh = np.random.default_rng(0).normal(size=(n, 3)) / np.sqrt(precision)
-    assert (np.abs(np.cov(fresh.T) - due) / np.sqrt((np.outer(*[1 / precision] * 2) + due**2) / n)).max() > 50
+    assert (
+        np.abs(np.cov(fresh.T) - due) / np.sqrt((np.outer(*[1 / precision] * 2) + due**2) / n)
+    ).max() > 50
 
 
 def test_the_noise_is_what_the_ladder_says_and_a_scale_off_by_a_tenth_is_seen():
@@ -56,7 +59,9 @@ def test_each_step_of_the_laplace_ladder_is_laplace_and_a_gaussian_is_not():
     scale = np.array([4.0, 2.0, 1.0])
     noise = coupled(scale, 20_000, 1, np.random.default_rng(2))[:, :, 0]
     for k in range(3):
-        assert stats.kstest(noise[:, k], stats.laplace(scale=scale[k]).cdf).pvalue > 1e-6 / 3  # 1e-6 in all
+        assert (
+            stats.kstest(noise[:, k], stats.laplace(scale=scale[k]).cdf).pvalue > 1e-6 / 3
+        )  # 1e-6 in all
     assert stats.kstest(noise[:, 2], stats.norm(scale=2**0.5).cdf).pvalue < 1e-6
     assert stats.kstest(noise[:, 2] * 1.3, stats.laplace(scale=1.0).cdf).pvalue < 1e-6
 
@@ -65,10 +70,14 @@ def test_given_the_last_step_the_first_does_not_depend_on_the_data():
     # What it adds is its own: the increment is independent of the last step's noise.
     noise = coupled(np.array([2.0, 1.0]), 20_000, 1, np.random.default_rng(3))[:, :, 0]
     correlation = np.corrcoef(noise[:, 0] - noise[:, 1], noise[:, 1])[0, 1]
-    assert abs(correlation) < CERTAIN * np.sqrt(1 / 20_000) * 3  # fourth moments of a Laplace are 6 times a normal's
+    assert (
+        abs(correlation) < CERTAIN * np.sqrt(1 / 20_000) * 3
+    )  # fourth moments of a Laplace are 6 times a normal's
 
 
-@pytest.mark.parametrize("mechanism", [Brownian(), LaplaceReduction(), TrainAndCheck(validators=10)])
+@pytest.mark.parametrize(
+    "mechanism", [Brownian(), LaplaceReduction(), TrainAndCheck(validators=10)]
+)
 def test_reports_are_the_last_steps_and_releases_after_the_stop_are_not_shown(mechanism):
     steps = mechanism.release(CANARY, 200, np.random.default_rng(4))
     assert isinstance(steps, Reporting)
@@ -91,7 +100,13 @@ def test_a_pure_report_caps_every_ratio():
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Brownian(), broken_brownian.FreshNoise(), broken_brownian.PreviousStep(), LaplaceReduction(), TrainAndCheck()],
+    [
+        Brownian(),
+        broken_brownian.FreshNoise(),
+        broken_brownian.PreviousStep(),
+        LaplaceReduction(),
+        TrainAndCheck(),
+    ],
 )
 def test_log_ratios_are_those_of_a_likelihood(mechanism):
     # E_absent[e^L] = 1 whatever the mechanism reports; L is bounded well enough here for a normal tail.
@@ -108,7 +123,9 @@ def test_the_ratio_of_the_last_release_is_that_of_the_whole_path():
     gain = np.diff(steps.precision, prepend=0.0)
     drawn = np.diff(steps.releases * steps.precision[:, None], axis=1, prepend=0.0) / gain[:, None]
     a, b = vector_query(ZEROS, "l2")[0], vector_query(CANARY, "l2")[0]
-    density = [stats.norm(m, 1 / np.sqrt(gain)[:, None]).logpdf(drawn).sum(axis=(1, 2)) for m in (a, b)]
+    density = [
+        stats.norm(m, 1 / np.sqrt(gain)[:, None]).logpdf(drawn).sum(axis=(1, 2)) for m in (a, b)
+    ]
     assert steps.log_ratio(ZEROS, CANARY) == pytest.approx(density[1] - density[0])
 
 
@@ -116,7 +133,9 @@ def test_validation_and_training_are_apart_and_the_larger_is_reported():
     training, validating = train_and_check.parts(CANARY)
     assert len(training.records) == 1 and len(validating.records) == 10
     assert TrainAndCheck(check=0.3).report(np.array([0, 3])).tolist() == [0.3, 2.0]
-    assert broken_brownian.ValidationOnly(check=0.3).report(np.array([0, 3])).tolist() == pytest.approx([0.3, 1.2])
+    assert broken_brownian.ValidationOnly(check=0.3).report(
+        np.array([0, 3])
+    ).tolist() == pytest.approx([0.3, 1.2])
 
 
 @pytest.mark.parametrize("kind", [Brownian, LaplaceReduction, TrainAndCheck])

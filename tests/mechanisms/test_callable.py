@@ -67,7 +67,9 @@ def target(tmp_path, monkeypatch):
     (tmp_path / f"{module}.py").write_text(CODE)
     (tmp_path / "own_helper.py").write_text("SHIFT = 0\n\ndef unused(): pass\n")
     monkeypatch.delitem(sys.modules, "own_helper", raising=False)
-    return lambda name, **options: Target(**{"target": f"{module}:{name}", "claim": GaussianDP(mu=1)} | options)
+    return lambda name, **options: Target(
+        **{"target": f"{module}:{name}", "claim": GaussianDP(mu=1)} | options
+    )
 
 
 def play(mechanism, features=None):
@@ -78,7 +80,9 @@ def test_a_function_is_played_once_a_trial(target):
     trials = play(target("count"))
     assert trials.columns == ("y",) and trials.rows.shape == (1000, 1)
     # sd of the difference of means: √(2/500) = 0.063; 5 sd: a false failure has probability 6e-7
-    assert trials.rows[trials.bits].mean() - trials.rows[~trials.bits].mean() == pytest.approx(1, abs=0.316)
+    assert trials.rows[trials.bits].mean() - trials.rows[~trials.bits].mean() == pytest.approx(
+        1, abs=0.316
+    )
     assert np.array_equal(play(target("count")).rows, trials.rows)
     assert play(target("Deep.inside")).rows.max() == 0
 
@@ -89,7 +93,10 @@ def test_a_batched_function_names_its_numbers(target):
 
 
 def test_what_one_trial_raises_is_an_event_or_one_line(target):
-    with pytest.raises(AuditError, match=r"Target, trial \d+ \(seed 0, block 0\): it raised ValueError: more than one"):
+    with pytest.raises(
+        AuditError,
+        match=r"Target, trial \d+ \(seed 0, block 0\): it raised ValueError: more than one",
+    ):
         play(target("sometimes"))
     trials = play(target("sometimes"), Events())
     raised = trials.rows[:, trials.columns.index("is_exception")] == 1
@@ -108,8 +115,16 @@ def test_the_trial_that_is_named_is_the_one_that_raised(target):
 @pytest.mark.parametrize(
     ("name", "batched", "says"),
     [
-        ("raising", True, "one of the trials 0, 2 … 998 (seed 0, block 0): it raised KeyError: 'lost'; mend it"),
-        ("short", True, "one of the trials 0, 2 … 998 (seed 0, block 0): 499 outputs where 500 were due"),
+        (
+            "raising",
+            True,
+            "one of the trials 0, 2 … 998 (seed 0, block 0): it raised KeyError: 'lost'; mend it",
+        ),
+        (
+            "short",
+            True,
+            "one of the trials 0, 2 … 998 (seed 0, block 0): 499 outputs where 500 were due",
+        ),
         (
             "listed",
             True,
@@ -146,7 +161,11 @@ def test_a_target_that_cannot_be_called_is_refused_at_once(target, name, options
 
 @pytest.mark.parametrize(
     ("target_", "says"),
-    [("no_such_module_anywhere:f", "ModuleNotFoundError"), ("numpy", "has not the form"), (":f", "has not the form")],
+    [
+        ("no_such_module_anywhere:f", "ModuleNotFoundError"),
+        ("numpy", "has not the form"),
+        (":f", "has not the form"),
+    ],
 )
 def test_a_module_that_is_not_there_is_refused(target_, says):
     with pytest.raises(AuditError, match=says):
@@ -200,8 +219,17 @@ def test_the_modules_that_a_target_imports_are_followed(tmp_path, monkeypatch):
     mechanism = Target(target="followed_near:f", claim=GaussianDP(mu=1))
     found = sources(mechanism.modules)
     ours = {"near", "far", "late", "last"}
-    assert {*(f"followed_{name}" for name in ours), "followed", "followed.deep", "pandas", "numpy"} <= set(found)
-    assert not {"json", "audit.attackers", "followed_far.NUMBER"} & set(found) and "no source" not in found.values()
+    assert {
+        *(f"followed_{name}" for name in ours),
+        "followed",
+        "followed.deep",
+        "pandas",
+        "numpy",
+    } <= set(found)
+    assert (
+        not {"json", "audit.attackers", "followed_far.NUMBER"} & set(found)
+        and "no source" not in found.values()
+    )
 
 
 @pytest.mark.parametrize(

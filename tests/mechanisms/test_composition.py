@@ -25,7 +25,10 @@ RHO = rho_from_eps_delta(1, 0.01)
     [
         ([Laplace(eps=0.5), GeometricMechanism(eps=1)], Claim(PureDP(), 1.5)),
         ([ClassMean(eps=0.5)] * 2, Claim(PureDP(), 1.0, neighbours="replace_one")),
-        ([Gaussian(eps=1, delta=0.01)] * 2, Claim(GDP(), math.hypot(math.sqrt(2 * RHO), math.sqrt(2 * RHO)))),
+        (
+            [Gaussian(eps=1, delta=0.01)] * 2,
+            Claim(GDP(), math.hypot(math.sqrt(2 * RHO), math.sqrt(2 * RHO))),
+        ),
         ([DiscreteGaussian(eps=1, delta=0.01)] * 3, Claim(ZCDP(), 3 * RHO)),
         ([DiscreteGaussian(eps=1, delta=0.01), Laplace(eps=0.5)], Claim(ZCDP(), RHO + 0.125)),
         ([Gaussian(eps=1, delta=0.01), Laplace(eps=0.5)], Claim(ZCDP(), RHO + 0.125)),
@@ -85,7 +88,10 @@ def test_parts_are_independent_and_their_log_ratios_add_up():
     ratios = log_ratios(both, ABSENT, PRESENT)
     assert is_log_ratio(*ratios) and np.max(np.abs(np.concatenate(ratios))) == pytest.approx(1.5)
     assert not is_log_ratio(
-        *(r - part for r, part in zip(ratios, log_ratios(both.parts[0], ABSENT, PRESENT), strict=True))
+        *(
+            r - part
+            for r, part in zip(ratios, log_ratios(both.parts[0], ABSENT, PRESENT), strict=True)
+        )
     )
 
 

@@ -12,7 +12,8 @@ CLAIMED = {"eps": 3.4, "delta": 0.01}  # sigma 0.83
 
 
 @pytest.mark.parametrize(
-    ("variance", "zero", "second"), [(0.25, 0.786571, 0.215013), (1.0, 0.398942, None), (1e4, None, 1e4)]
+    ("variance", "zero", "second"),
+    [(0.25, 0.786571, 0.215013), (1.0, 0.398942, None), (1e4, None, 1e4)],
 )
 def test_the_law(variance, zero, second):
     k, p = discrete_gaussian(math.sqrt(variance))
@@ -42,7 +43,9 @@ def test_claims_rho_and_adds_noise_for_it_and_a_broken_one_is_found():
     k, p = discrete_gaussian(mechanism.sigma)
 
     def squares(share):
-        runs = with_noise(DiscreteGaussian, share, **CLAIMED).release(ABSENT, 20_000, np.random.default_rng(0))
+        runs = with_noise(DiscreteGaussian, share, **CLAIMED).release(
+            ABSENT, 20_000, np.random.default_rng(0)
+        )
         return (runs.noisy - 10) ** 2
 
     assert mean_is(squares(1.0), p @ k**2)
@@ -55,7 +58,9 @@ def test_its_curve_keeps_zcdp_and_is_not_that_of_the_gaussian():
     exact = mechanism.tradeoff(alpha, ABSENT, PRESENT)
     assert np.all(exact >= ZCDP().beta(alpha, mechanism.rho) - 1e-9)
     assert np.any(exact < GDP().beta(alpha, math.sqrt(2 * mechanism.rho)) - 1e-3)
-    assert np.allclose(mechanism.tradeoff(exact, ABSENT, PRESENT), alpha, atol=1e-9)  # its own inverse
+    assert np.allclose(
+        mechanism.tradeoff(exact, ABSENT, PRESENT), alpha, atol=1e-9
+    )  # its own inverse
 
 
 def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not():
@@ -69,5 +74,8 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
 
 
 def test_census_2020_budgets():
-    assert [round(eps_from_rho(rho, 1e-10), 2) for rho in (2.5553, 0.0747)] == [17.14, 2.47]  # as published
+    assert [round(eps_from_rho(rho, 1e-10), 2) for rho in (2.5553, 0.0747)] == [
+        17.14,
+        2.47,
+    ]  # as published
     assert [round(simple_eps_from_rho(rho, 1e-10), 3) for rho in (2.56, 0.07)] == [17.915, 2.609]

@@ -59,9 +59,13 @@ def slow(mechanism, data, seed, sigma):
     for t in range(mechanism.steps):
         drawn = np.asarray(mechanism.draws(key, t, n + m))
         stuck = isinstance(mechanism, ConstantNoise)
-        noise_key = jax.random.key(0) if stuck else jax.random.fold_in(jax.random.fold_in(key, 1), t)
+        noise_key = (
+            jax.random.key(0) if stuck else jax.random.fold_in(jax.random.fold_in(key, 1), t)
+        )
         noise = sigma * clip * np.asarray(jax.random.normal(noise_key, theta.shape))
-        each = [np.asarray(gradient(theta, x, y)) for x, y in zip(data.inputs, data.labels, strict=True)]
+        each = [
+            np.asarray(gradient(theta, x, y)) for x, y in zip(data.inputs, data.labels, strict=True)
+        ]
         base = [g for g, used in zip(each, drawn[:n], strict=True) if used]
         planted = [canary(j) for j in range(m)]
         there = [g for g, used in zip(planted, drawn[n:] * data.present, strict=True) if used]
@@ -114,9 +118,15 @@ def test_trainings_differ_and_the_same_seed_gives_the_same():
 
 
 def test_canaries_are_rows_of_one_run_and_columns_of_many():
-    mechanism, challenge = DPSGD(eps=2.0, delta=1e-3, epochs=1), Planted(kind="dirac", count=5, rows=12)
+    mechanism, challenge = (
+        DPSGD(eps=2.0, delta=1e-3, epochs=1),
+        Planted(kind="dirac", count=5, rows=12),
+    )
     made = mechanism.release(challenge.data([True] * 5), 3, np.random.default_rng(0))
-    assert made.insider().names[:2] == ("inner[0]", "inner[1]") and made.insider().values.shape == (3, 10)
+    assert made.insider().names[:2] == ("inner[0]", "inner[1]") and made.insider().values.shape == (
+        3,
+        10,
+    )
     rows = made.of_canaries()
     assert rows.insider().names == ("inner", "ratio") and rows.public().names == ("confidence",)
     assert np.array_equal(rows.insider().values, made.insider().values[0].reshape(2, 5).T)
@@ -126,7 +136,9 @@ def test_canaries_are_rows_of_one_run_and_columns_of_many():
 def test_what_does_not_fit_is_refused_in_one_line():
     with pytest.raises(AuditError, match="choose canary=mislabelled"):
         Setup(DPSGD(eps=2.0, delta=1e-3), WorstCase(), Holdout(trials=100)).check_data()
-    with pytest.raises(AuditError, match=r"63 Dirac canaries need a coordinate each, and the model has 62"):
+    with pytest.raises(
+        AuditError, match=r"63 Dirac canaries need a coordinate each, and the model has 62"
+    ):
         data = Planted(kind="dirac", count=63).data([True] * 63)
         DPSGD(eps=2.0, delta=1e-3).release(data, 2, np.random.default_rng(0))
     with pytest.raises(AuditError, match="nothing to account for"):
@@ -144,8 +156,12 @@ def test_the_noise_keeps_the_claim_and_no_much_smaller_one_does(eps, delta):
     sigma = noise_multiplier(eps, delta, 0.1, 20)
 
     def spent(scale):
-        event = dp_accounting.PoissonSampledDpEvent(0.1, dp_accounting.GaussianDpEvent(sigma * scale))
-        accountant = pld.PLDAccountant(value_discretization_interval=1e-4)  # ten times finer than the mechanism's own
+        event = dp_accounting.PoissonSampledDpEvent(
+            0.1, dp_accounting.GaussianDpEvent(sigma * scale)
+        )
+        accountant = pld.PLDAccountant(
+            value_discretization_interval=1e-4
+        )  # ten times finer than the mechanism's own
         return accountant.compose(dp_accounting.SelfComposedDpEvent(event, 20)).get_delta(eps)
 
     assert spent(1.0) <= delta < spent(0.99)
@@ -184,7 +200,9 @@ def lower(mechanism, significance):
     places = np.quantile(np.concatenate(first), np.linspace(0.02, 0.98, 97))
     at = max(places, key=lambda t: np.mean(first[1] >= t) - np.mean(first[0] >= t))
     fp, tp = (int(np.sum(side >= at)) for side in second)
-    return ClopperPearson(significance).lower(Counts(fp, EACH - fp, EACH - tp, tp), ApproximateDP(DELTA))
+    return ClopperPearson(significance).lower(
+        Counts(fp, EACH - fp, EACH - tp, tp), ApproximateDP(DELTA)
+    )
 
 
 def test_an_honest_one_keeps_its_claim_and_shows_it():
@@ -200,12 +218,20 @@ def test_an_honest_one_keeps_its_claim_and_shows_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("twin", ["noise_twice", "clip_sum", "shuffled", "noise_constant", "epoch_off"])
+@pytest.mark.parametrize(
+    "twin", ["noise_twice", "clip_sum", "shuffled", "noise_constant", "epoch_off"]
+)
 def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
     """At 1e-6. The leaks are such that δ(0.1) is at least 0.65 for a claim of 0.5: 8 standard errors."""
     monkeypatch.chdir(tmp_path)
     cli._register()
-    words = [f"mechanism=broken/dp_sgd_{twin}", "canary=dirac", f"eps={EPS}", f"delta={DELTA}", "canary.rows=30"]
+    words = [
+        f"mechanism=broken/dp_sgd_{twin}",
+        "canary=dirac",
+        f"eps={EPS}",
+        f"delta={DELTA}",
+        "canary.rows=30",
+    ]
     _, (plan,) = cli.check(words, many=False)
     assert plan.mechanism.claims == DPSGD(eps=EPS, delta=DELTA).claims
     assert lower(plan.mechanism, 1e-6) > EPS
@@ -217,8 +243,21 @@ def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
 def one_run(tmp_path, monkeypatch, *words):
     monkeypatch.chdir(tmp_path)
     cli._register()
-    common = ["canary=dirac", "canary.dataset=digits", "canary.count=600", "canary.rows=200", "trials=600", "eps=2"]
-    common += ["protocol=one_run", "estimator=one_run", "attacker=column", "attacker.column=ratio", "delta=1e-6"]
+    common = [
+        "canary=dirac",
+        "canary.dataset=digits",
+        "canary.count=600",
+        "canary.rows=200",
+        "trials=600",
+        "eps=2",
+    ]
+    common += [
+        "protocol=one_run",
+        "estimator=one_run",
+        "attacker=column",
+        "attacker.column=ratio",
+        "delta=1e-6",
+    ]
     _, (plan,) = cli.check([*common, "features=white_box", "backend=serial", *words], many=False)
     return audit(plan)
 

@@ -20,7 +20,9 @@ RHO = 0.10341283143
 
 def release(trials=3000, data=ABSENT, seed=0, **options):
     mechanism = FixedMarginalsLessNoise if "noise_fraction" in options else FixedMarginals
-    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(
+        data, trials, np.random.default_rng(seed)
+    )
 
 
 @pytest.mark.parametrize(("degree", "count", "cells"), [(1, 3, 6), (2, 6, 18), (3, 7, 26)])
@@ -32,13 +34,17 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(degree, count, c
         assert scale_is(noisy - ABSENT.marginal(clique), sigma)
     for scale in (0.7, 1.3):
         broken = release(degree=degree, noise_fraction=scale)
-        assert not any(scale_is(noisy - ABSENT.marginal(c), sigma) for c, noisy in broken.noisy.items())
+        assert not any(
+            scale_is(noisy - ABSENT.marginal(c), sigma) for c, noisy in broken.noisy.items()
+        )
 
 
 def test_claims_gdp_first():
     claims = FixedMarginals(eps=1, delta=0.01, degree=2).claims
     assert [type(c.notion).__name__ for c in claims] == ["GDP", "ZCDP", "ApproximateDP"]
-    assert claims[0].notion == GDP() and claims[0].parameter == pytest.approx(0.45478089545, abs=1e-10)
+    assert claims[0].notion == GDP() and claims[0].parameter == pytest.approx(
+        0.45478089545, abs=1e-10
+    )
     assert claims[1].notion == ZCDP() and claims[1].parameter == pytest.approx(RHO, abs=1e-10)
     assert claims[2].parameter == 1 and not any(c.numerical for c in claims)
 
@@ -49,7 +55,9 @@ def test_log_ratio_is_exact(degree):
     slow = np.zeros(5)
     for clique, noisy in runs.noisy.items():
         sd = 0.8 * runs.sigma
-        a, b = (norm.logpdf(noisy, data.marginal(clique), sd).sum(axis=1) for data in (ABSENT, PRESENT))
+        a, b = (
+            norm.logpdf(noisy, data.marginal(clique), sd).sum(axis=1) for data in (ABSENT, PRESENT)
+        )
         slow += b - a
     np.testing.assert_allclose(runs.log_ratio(ABSENT, PRESENT), slow, atol=1e-10)
 

@@ -15,7 +15,9 @@ ABSENT, PRESENT = PAIR.data([False]), PAIR.data([True])
 
 
 def release(scale=1.0, trials=20_000, data=ABSENT, seed=0):
-    return with_noise(Gaussian, scale, eps=1, delta=0.01).release(data, trials, np.random.default_rng(seed))
+    return with_noise(Gaussian, scale, eps=1, delta=0.01).release(
+        data, trials, np.random.default_rng(seed)
+    )
 
 
 def test_claims_the_implied_mu():
@@ -35,7 +37,10 @@ def test_log_ratio_is_the_one_of_two_normal_densities():
     runs = release(0.8, 50)
     expected = norm.logpdf(runs.noisy, 11, runs.sigma) - norm.logpdf(runs.noisy, 10, runs.sigma)
     np.testing.assert_allclose(runs.log_ratio(ABSENT, PRESENT), expected, atol=1e-12)
-    ratios = [release(data=data, seed=i).log_ratio(ABSENT, PRESENT) for i, data in enumerate((ABSENT, PRESENT))]
+    ratios = [
+        release(data=data, seed=i).log_ratio(ABSENT, PRESENT)
+        for i, data in enumerate((ABSENT, PRESENT))
+    ]
     assert is_log_ratio(*ratios)
     assert not is_log_ratio(*(1.3 * r for r in ratios))
 

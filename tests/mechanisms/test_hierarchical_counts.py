@@ -23,13 +23,17 @@ def test_counts_of_every_level_and_the_exact_total():
 def test_the_budget_is_split_by_shares_and_spent_whole():
     mechanism = HierarchicalCounts(**CLAIMED, shares=(2, 1, 1))
     sigma = mechanism.release(ABSENT, 2, np.random.default_rng(0)).sigma
-    per_level = [2 / (2 * sigma[first] ** 2) for first in (0, 2, 6)]  # two cells of each level change by 1
+    per_level = [
+        2 / (2 * sigma[first] ** 2) for first in (0, 2, 6)
+    ]  # two cells of each level change by 1
     assert per_level == pytest.approx(np.array([0.5, 0.25, 0.25]) * mechanism.rho)
     first, second = mechanism.claims
     assert first.notion == ZCDP() and first.parameter == mechanism.rho
     assert first.neighbours == second.neighbours == "replace_one"
     changed = mechanism.counts(PRESENT) - mechanism.counts(ABSENT)
-    assert np.sum(changed**2 / (2 * sigma**2)) == pytest.approx(mechanism.rho)  # the pair crosses every level
+    assert np.sum(changed**2 / (2 * sigma**2)) == pytest.approx(
+        mechanism.rho
+    )  # the pair crosses every level
 
 
 def test_noise_is_what_the_claim_says_and_a_broken_one_is_found():
@@ -37,7 +41,9 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found():
     k, p = discrete_gaussian(np.sqrt(3 / mechanism.rho))
 
     def squares(share):
-        runs = with_noise(HierarchicalCounts, share, **CLAIMED).release(ABSENT, 2000, np.random.default_rng(0))
+        runs = with_noise(HierarchicalCounts, share, **CLAIMED).release(
+            ABSENT, 2000, np.random.default_rng(0)
+        )
         return (runs.noisy - mechanism.counts(ABSENT)).ravel() ** 2  # 14 independent cells a trial
 
     assert mean_is(squares(1.0), p @ k**2)
@@ -53,7 +59,9 @@ def test_log_ratio_is_one_and_its_divergence_is_the_claim():
     assert mean_is(present, mechanism.rho) and mean_is(-absent, mechanism.rho)
 
 
-@pytest.mark.parametrize("bad", [{"shares": ()}, {"shares": (1, 0)}, {"branching": 1}, {"eps": 0}, {"delta": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"shares": ()}, {"shares": (1, 0)}, {"branching": 1}, {"eps": 0}, {"delta": 0}]
+)
 def test_refuses_what_is_out_of_range(bad):
     with pytest.raises(ValidationError):
         HierarchicalCounts(**(CLAIMED | bad))

@@ -38,7 +38,12 @@ def test_claims_eps_for_one_record_more():
 )
 def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(mechanism, data, centre, scale):
     def noise(share):
-        return with_noise(mechanism, share, eps=0.5).release(data, 20_000, np.random.default_rng(1)).noisy - centre
+        return (
+            with_noise(mechanism, share, eps=0.5)
+            .release(data, 20_000, np.random.default_rng(1))
+            .noisy
+            - centre
+        )
 
     # E|noise| = scale, and half of it is below 0: false failure 6e-7 each.
     assert mean_is(np.abs(noise(1.0)), scale) and mean_is(noise(1.0) < 0, 0.5)
@@ -48,7 +53,9 @@ def test_noise_is_what_the_claim_says_and_a_broken_one_is_found(mechanism, data,
 
 @pytest.mark.parametrize(("eps", "overlap"), [(0.5, 0.7788), (1, 0.6065), (3, 0.2231)])
 def test_overlap_of_two_humps(eps, overlap):
-    assert least_error(lambda a: Laplace(eps=eps).tradeoff(a, ABSENT, PRESENT)) == pytest.approx(overlap, abs=5e-5)
+    assert least_error(lambda a: Laplace(eps=eps).tradeoff(a, ABSENT, PRESENT)) == pytest.approx(
+        overlap, abs=5e-5
+    )
 
 
 def test_the_midpoint_guesser():
@@ -66,28 +73,38 @@ def test_the_midpoint_guesser():
 def test_the_curve_is_the_envelope_of_half_line_tests():
     z = np.linspace(-30, 30, 4001)
     for shift in (0.3, 1.0, 4.0):
-        np.testing.assert_allclose(laplace_beta(laplace.sf(z), shift), laplace.cdf(z - shift), atol=1e-12)
+        np.testing.assert_allclose(
+            laplace_beta(laplace.sf(z), shift), laplace.cdf(z - shift), atol=1e-12
+        )
     assert np.all(laplace_beta(GRID, 1.0) >= PureDP().beta(GRID, 1.0) - 1e-12)  # it keeps its claim
 
 
-@pytest.mark.parametrize(("mechanism", "pair"), [(Laplace, (ABSENT, PRESENT)), (ClassMean, (CLASS, REPLACED))])
+@pytest.mark.parametrize(
+    ("mechanism", "pair"), [(Laplace, (ABSENT, PRESENT)), (ClassMean, (CLASS, REPLACED))]
+)
 def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not(mechanism, pair):
     ratios = log_ratios(mechanism(eps=1), *pair)
     assert is_log_ratio(*ratios)
     assert not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: mechanism(eps=1).tradeoff(a, *pair), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        assert not curve_is(lambda a, s=share: with_noise(mechanism, s, eps=1).tradeoff(a, *pair), *ratios)
+        assert not curve_is(
+            lambda a, s=share: with_noise(mechanism, s, eps=1).tradeoff(a, *pair), *ratios
+        )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_a_group_of_k_leaks_at_most_k_eps_and_so_does_it_here(k):
     group = np.zeros(10 + k)
-    ratio = Laplace(eps=0.5).release(ABSENT, 5000, np.random.default_rng(0)).log_ratio(ABSENT, group)
+    ratio = (
+        Laplace(eps=0.5).release(ABSENT, 5000, np.random.default_rng(0)).log_ratio(ABSENT, group)
+    )
     assert np.max(np.abs(ratio)) == pytest.approx(0.5 * k)
     alpha = np.linspace(0.001, 1, 100)
     most = np.max(PureDP().parameter(alpha, Laplace(eps=0.5).tradeoff(alpha, ABSENT, group)))
-    assert most == pytest.approx(0.5 * k)  # replace-one, one gone and one come, is a group of 2: twice add/remove
+    assert most == pytest.approx(
+        0.5 * k
+    )  # replace-one, one gone and one come, is a group of 2: twice add/remove
 
 
 def test_log_ratio_is_the_one_of_two_laplace_densities():

@@ -41,7 +41,8 @@ def test_answers_along_the_junction_tree_are_sums_of_the_joint(cliques):
         apart += not any(set(clique) <= set(node) for node in tree.nodes)
     assert apart >= 4
     assert not np.allclose(
-        large.answer(DOMAIN, fitted, tree, ("a", "e")), large.answer(DOMAIN, fitted, tree, ("a", "e"))[::-1]
+        large.answer(DOMAIN, fitted, tree, ("a", "e")),
+        large.answer(DOMAIN, fitted, tree, ("a", "e"))[::-1],
     )
 
 
@@ -58,11 +59,15 @@ def test_fits_are_those_of_the_dense_table(cliques):
     joint = marginals.fit_dense(problem)
     found = large.answers(problem, [(structure, np.arange(n))], CLIQUES)
     for clique in CLIQUES:
-        np.testing.assert_allclose(found[clique], marginals.project(DOMAIN, joint, clique), atol=2e-3)
+        np.testing.assert_allclose(
+            found[clique], marginals.project(DOMAIN, joint, clique), atol=2e-3
+        )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [MST(eps=1, delta=0.01), AIM(eps=1, delta=0.01)], ids=["mst", "aim"])
+@pytest.mark.parametrize(
+    "mechanism", [MST(eps=1, delta=0.01), AIM(eps=1, delta=0.01)], ids=["mst", "aim"]
+)
 def test_mechanisms_work_without_a_dense_table(mechanism, monkeypatch):
     data = table()
     dense = mechanism.release(data, 3, np.random.default_rng(0))
@@ -85,6 +90,8 @@ def test_model_sizes_are_those_of_mbi():
     told = large.model_sizes(DOMAIN, TREE, CLIQUES)
     for size, clique in zip(told, CLIQUES, strict=True):
         inside = any(set(clique) <= set(c) for c in TREE)
-        expected = 0 if inside else library.junction_tree.hypothetical_model_size(space, [*TREE, clique])
+        expected = (
+            0 if inside else library.junction_tree.hypothetical_model_size(space, [*TREE, clique])
+        )
         assert size == pytest.approx(expected)
     assert len(set(itertools.chain(*TREE))) == 5 and (told > 0).sum() == 7

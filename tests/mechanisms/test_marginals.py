@@ -22,11 +22,16 @@ def test_lipschitz_and_maximal_cliques_are_mbis_own(structure, seed):
     precision = {c: np.random.default_rng(seed).uniform(0.1, 9, size=2) for c in structure}
     ours = marginals.lipschitz(structure, SIZES, precision)
     for i in range(2):
-        listed = [library.LinearMeasurement(np.zeros(DOMAIN.size(c)), c, precision[c][i] ** -0.5) for c in structure]
+        listed = [
+            library.LinearMeasurement(np.zeros(DOMAIN.size(c)), c, precision[c][i] ** -0.5)
+            for c in structure
+        ]
         space = library.Domain(DOMAIN.columns, DOMAIN.sizes)
         theirs = library.marginal_loss.calculate_l2_lipschitz_from_metadata(space, listed)
         assert ours[i] == pytest.approx(theirs, rel=1e-12)
-    assert list(marginals.maximal(structure)) == library.clique_utils.maximal_subset(list(structure))
+    assert list(marginals.maximal(structure)) == library.clique_utils.maximal_subset(
+        list(structure)
+    )
 
 
 def test_total_is_pooled_by_precision_and_never_below_one():
@@ -34,7 +39,9 @@ def test_total_is_pooled_by_precision_and_never_below_one():
     sums = [10 + rng.normal(0, sd, 100_000) for sd in (3.0, 1.0)]
     pooled = marginals.total_of(sums, [9.0, 1.0])
     assert mean_is(pooled, 10.0)
-    assert np.std(pooled) == pytest.approx(np.sqrt(0.9), rel=0.02)  # relative sd of a sample's sd: 0.0022
+    assert np.std(pooled) == pytest.approx(
+        np.sqrt(0.9), rel=0.02
+    )  # relative sd of a sample's sd: 0.0022
     assert marginals.total_of([np.array([-50.0])], [1.0]).tolist() == [1.0]
 
 
@@ -71,7 +78,9 @@ def test_a_trials_bits_do_not_depend_on_how_many_are_fitted():
 
 def drawn(joint, rows, structure, n, seed=0):
     where = [(structure, np.arange(n))]
-    return marginals.dense_rows(DOMAIN, np.tile(joint, (n, 1)), where, rows, np.random.default_rng(seed)).records
+    return marginals.dense_rows(
+        DOMAIN, np.tile(joint, (n, 1)), where, rows, np.random.default_rng(seed)
+    ).records
 
 
 def counts_of(records, clique):
@@ -80,7 +89,9 @@ def counts_of(records, clique):
     return np.stack([np.bincount(row, minlength=DOMAIN.size(clique)) for row in cell])
 
 
-@pytest.mark.parametrize("structure", [tuple((c,) for c in "abcd"), (("a", "b"), ("b", "c"), ("d",)), (tuple("abcd"),)])
+@pytest.mark.parametrize(
+    "structure", [tuple((c,) for c in "abcd"), (("a", "b"), ("b", "c"), ("d",)), (tuple("abcd"),)]
+)
 def test_rows_follow_the_model_and_their_number_is_given(structure):
     rng = np.random.default_rng(4)
     tables = {c: rng.random(DOMAIN.size(c)) for c in structure}
@@ -93,8 +104,13 @@ def test_rows_follow_the_model_and_their_number_is_given(structure):
     assert records.shape == (3000, 50, 4)
     wrong = 0
     for clique in CLIQUES[:10]:
-        counts, expected = counts_of(records, clique), marginals.project(DOMAIN, joint[None], clique)[0] / 12.3 * 50
-        for cell in range(DOMAIN.size(clique)):  # 97 cells of 10 cliques: false failure below 97 · 6e-7 · 3
+        counts, expected = (
+            counts_of(records, clique),
+            marginals.project(DOMAIN, joint[None], clique)[0] / 12.3 * 50,
+        )
+        for cell in range(
+            DOMAIN.size(clique)
+        ):  # 97 cells of 10 cliques: false failure below 97 · 6e-7 · 3
             spread = counts[:, cell]
             assert mean_is(spread, expected[cell], 6.0) or np.ptp(spread) == 0, (clique, cell)
             wrong += not mean_is(spread, expected[cell] * 1.05 + 0.1)
@@ -111,6 +127,8 @@ def test_counts_of_a_column_are_rounded_not_sampled():
 
 
 def test_too_much_memory_is_refused_with_numbers():
-    with pytest.raises(AuditError, match=r"my table needs about 7,450,580,596.9 GiB and [\d,.]+ GiB is free"):
+    with pytest.raises(
+        AuditError, match=r"my table needs about 7,450,580,596.9 GiB and [\d,.]+ GiB is free"
+    ):
         marginals.refuse_if_too_large(1e18, "my table")
     marginals.refuse_if_too_large(10, "my table")

@@ -23,7 +23,9 @@ PAIRS = list(itertools.combinations("abc", 2))
 
 def release(trials=400, data=ABSENT, seed=0, **options):
     mechanism = MSTLessNoise if "noise_fraction" in options else MST
-    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(data, trials, np.random.default_rng(seed))
+    return mechanism(**({"eps": 1, "delta": 0.01} | options)).release(
+        data, trials, np.random.default_rng(seed)
+    )
 
 
 def test_claims_zcdp_and_never_the_implied_mu():
@@ -109,10 +111,16 @@ def trees_of(columns):
 
 def slow_chance(scores, epsilon, picks, columns):
     """Probability of a sequence of picks by the exponential mechanism of sensitivity 1."""
-    pairs, group, chance = list(itertools.combinations(range(columns), 2)), list(range(columns)), 1.0
+    pairs, group, chance = (
+        list(itertools.combinations(range(columns), 2)),
+        list(range(columns)),
+        1.0,
+    )
     for p in picks:
         free = [q for q, (a, b) in enumerate(pairs) if group[a] != group[b]]
-        chance *= math.exp(epsilon / 2 * scores[p]) / sum(math.exp(epsilon / 2 * scores[q]) for q in free)
+        chance *= math.exp(epsilon / 2 * scores[p]) / sum(
+            math.exp(epsilon / 2 * scores[q]) for q in free
+        )
         a, b = (group[x] for x in pairs[p])
         group = [a if g == b else g for g in group]
     return chance
@@ -130,7 +138,9 @@ def test_trees_are_chosen_by_the_exponential_mechanism():
         assert mean_is(here, chance, 6.0)  # 96 sequences: false failure 2e-7 in all
         np.testing.assert_allclose(told[here], chance, rtol=1e-9)
         rejected += not mean_is(here, slow_chance(scores, 2 * epsilon, picks, 4), 6.0)
-    assert len(sequences) == 96 and total == pytest.approx(1) and rejected > 10, "a factor of ½ forgotten is found"
+    assert len(sequences) == 96 and total == pytest.approx(1) and rejected > 10, (
+        "a factor of ½ forgotten is found"
+    )
 
 
 # --- the whole ----------------------------------------------------------------------------------------------------------
@@ -176,7 +186,9 @@ def test_log_ratio_against_probabilities_one_by_one():
             scores = first.scores(data)[i]
             slow += sign * math.log(slow_chance(scores, runs.epsilon, runs.tree.picks[i], 3))
             for column, noisy in first.noisy.items():
-                slow -= sign * np.sum((noisy[i] - data.marginal((column,))) ** 2) / (2 * first.sigma**2)
+                slow -= (
+                    sign * np.sum((noisy[i] - data.marginal((column,))) ** 2) / (2 * first.sigma**2)
+                )
             for pair in (PAIRS[p] for p in runs.tree.picks[i]):
                 shape, at = data.domain.shape(pair), np.flatnonzero(second.where[pair] == i)[0]
                 noisy, truth = np.zeros(shape), np.zeros(shape)
@@ -193,7 +205,10 @@ def test_leaks_as_much_as_the_reference_says(played):
     ratios = [played[True, bit].log_ratio(ABSENT, PRESENT) for bit in (0, 1)]
     found = -ndtri(np.mean(ratios[0] >= 0)) - ndtri(np.mean(ratios[1] < 0))
     assert abs(found - 0.375) < 5 * 0.0255
-    half = [release(5000, data, 9, noise_fraction=0.5).log_ratio(ABSENT, PRESENT) for data in (ABSENT, PRESENT)]
+    half = [
+        release(5000, data, 9, noise_fraction=0.5).log_ratio(ABSENT, PRESENT)
+        for data in (ABSENT, PRESENT)
+    ]
     assert -ndtri(np.mean(half[0] >= 0)) - ndtri(np.mean(half[1] < 0)) > 0.375 + 5 * 0.0255
 
 
@@ -210,8 +225,12 @@ def test_insider_columns_hold_the_score_of_the_gaussian_part(played):
     for bit in (0, 1):
         columns = played[True, bit].insider()
         at = {name: columns.values[:, i] for i, name in enumerate(columns.names)}
-        canary = [f"weighted[{c}][1]" for c in "abc"] + [f"weighted[{','.join(p)}][3]" for p in PAIRS]
-        values.append(sum(at[name] for name in canary) + at["weighted[][0]"] - 10 * at["precision[]"])
+        canary = [f"weighted[{c}][1]" for c in "abc"] + [
+            f"weighted[{','.join(p)}][3]" for p in PAIRS
+        ]
+        values.append(
+            sum(at[name] for name in canary) + at["weighted[][0]"] - 10 * at["precision[]"]
+        )
     mean, variance = np.mean(values[1]) - np.mean(values[0]), np.var(values[0])
     # Relative sd of the variance √(2/5000) = .02, of the mean .055.
     assert abs(variance / (4 * RHO / 3) - 1) < 0.1 and abs(mean / (4 * RHO / 3) - 1) < 0.28
@@ -253,7 +272,9 @@ def test_the_ledger_is_closed(books):
 
 def test_bad_input_is_one_line():
     alone = Table(Domain(("a",), (2,)), np.zeros((5, 1), int))
-    with pytest.raises(AuditError, match="MST needs at least 2 columns; give more, or use mst_fixed"):
+    with pytest.raises(
+        AuditError, match="MST needs at least 2 columns; give more, or use mst_fixed"
+    ):
         release(1, alone)
     with pytest.raises(AuditError, match=r"mechanism.columns is 4 but the data have 3"):
         release(1, columns=4)

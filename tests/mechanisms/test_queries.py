@@ -17,7 +17,9 @@ def test_records_of_one_number_may_stand_in_a_column():
 
 
 def test_records_that_do_not_fit_are_one_line():
-    with pytest.raises(AuditError, match="records of one number, and these have 3; choose canary=one_bit"):
+    with pytest.raises(
+        AuditError, match="records of one number, and these have 3; choose canary=one_bit"
+    ):
         numbers(WorstCase().data([True]))
     for bad in (2.0, -1.0, 0.5, np.nan):
         with pytest.raises(AuditError, match="records 0 … 1;"):

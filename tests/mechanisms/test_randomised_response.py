@@ -40,12 +40,16 @@ def test_the_curve_of_one_answer_is_that_of_the_claim():
         (claim,) = RandomisedResponse(eps=eps).claims
         assert (claim.notion, claim.parameter, claim.neighbours) == (PureDP(), eps, "replace_one")
         np.testing.assert_allclose(
-            RandomisedResponse(eps=eps).tradeoff(ALPHA, NO, YES), PureDP().beta(ALPHA, eps), atol=1e-12
+            RandomisedResponse(eps=eps).tradeoff(ALPHA, NO, YES),
+            PureDP().beta(ALPHA, eps),
+            atol=1e-12,
         )
 
 
 def test_one_hot_vectors_keep_eps_and_flipping_with_the_whole_of_it_spends_twice():
-    exact, twice = (with_noise(OneHotFlip, share, eps=1).tradeoff(ALPHA, NO, YES) for share in (1.0, 0.5))
+    exact, twice = (
+        with_noise(OneHotFlip, share, eps=1).tradeoff(ALPHA, NO, YES) for share in (1.0, 0.5)
+    )
     assert np.max(PureDP().parameter(ALPHA, exact)) == pytest.approx(1.0)
     assert np.max(PureDP().parameter(ALPHA, twice)) == pytest.approx(2.0)
     assert with_noise(OneHotFlip, 0.5, eps=1).flip == pytest.approx(1 / (1 + math.e))
@@ -58,13 +62,17 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
     assert curve_is(lambda a: make(eps=1).tradeoff(a, NO, YES), *ratios)  # false failure 1e-6
     for share in (0.7, 1.3):
-        assert not curve_is(lambda a, s=share: with_noise(make, s, eps=1).tradeoff(a, NO, YES), *ratios)
+        assert not curve_is(
+            lambda a, s=share: with_noise(make, s, eps=1).tradeoff(a, NO, YES), *ratios
+        )
 
 
 def test_only_the_answers_that_differ_tell():
     absent, present = np.array([0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0])
     runs = RandomisedResponse(eps=2).release(absent, 100, np.random.default_rng(0))
-    np.testing.assert_allclose(runs.log_ratio(absent, present), np.where(runs.bits[:, 0], 2.0, -2.0))
+    np.testing.assert_allclose(
+        runs.log_ratio(absent, present), np.where(runs.bits[:, 0], 2.0, -2.0)
+    )
 
 
 def test_a_category_that_there_is_not():

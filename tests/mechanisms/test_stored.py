@@ -13,7 +13,9 @@ from audit.mechanisms.stored import File
 def table():
     rng = np.random.default_rng(0)
     present = rng.random(300) < 0.4
-    return pd.DataFrame({"score": rng.normal(size=300) + present, "other": rng.normal(size=300), "present": present})
+    return pd.DataFrame(
+        {"score": rng.normal(size=300) + present, "other": rng.normal(size=300), "present": present}
+    )
 
 
 def write(table, path):
@@ -30,15 +32,22 @@ def test_three_kinds_of_file_hold_the_same_rows(table, tmp_path, kind):
     assert isinstance(file, Recorded) and isinstance(file, RecordedTable)
     trials = file.recorded()
     assert trials.columns == ("score", "other")
-    assert np.allclose(trials.rows, table[["score", "other"]]) and np.array_equal(trials.bits, table["present"])
-    assert str(file) == f"300 stored rows of rows.{kind}, {int(table['present'].sum())} of them with the record"
+    assert np.allclose(trials.rows, table[["score", "other"]]) and np.array_equal(
+        trials.bits, table["present"]
+    )
+    assert (
+        str(file)
+        == f"300 stored rows of rows.{kind}, {int(table['present'].sum())} of them with the record"
+    )
 
 
 def test_columns_and_bits_are_named_by_a_person(table, tmp_path):
     table = table.rename(columns={"present": "member"}).assign(member=table["present"].astype(int))
     path = tmp_path / "rows.csv"
     table.to_csv(path, index=False)
-    trials = File(path=str(path), claim=GaussianDP(mu=1), bits="member", columns=("score",)).recorded()
+    trials = File(
+        path=str(path), claim=GaussianDP(mu=1), bits="member", columns=("score",)
+    ).recorded()
     assert trials.columns == ("score",) and np.array_equal(trials.bits, table["member"] == 1)
 
 
@@ -49,7 +58,12 @@ def test_a_matrix_is_as_many_columns(tmp_path):
 
 
 BAD = [
-    ("a.csv", "score,present\n1,0\n2,2\n", {}, "holds '2' in row 2; labels are 0 and 1, -1 and 1, false and true"),
+    (
+        "a.csv",
+        "score,present\n1,0\n2,2\n",
+        {},
+        "holds '2' in row 2; labels are 0 and 1, -1 and 1, false and true",
+    ),
     ("a.csv", "score,present\n1,0\n2,\n3,1\n", {}, "holds 'nan' in row 2"),
     ("a.csv", "score,present\n1,0\n2,-1\n3,1\n", {}, "holds '-1' and '0' and '1'; labels are"),
     ("a.csv", "score,present\n1,0\n2,0\n", {}, "is always 0; rows of both sides are needed"),
@@ -129,7 +143,10 @@ def test_two_arrays_of_scores_need_no_labels(tmp_path):
     np.savez(tmp_path / "s.npz", in_scores=np.ones(3), out_scores=np.zeros(5))
     file = File(path=str(tmp_path / "s.npz"), claim=GaussianDP(mu=1))
     assert str(file) == "8 stored rows of s.npz, 3 of them with the record"
-    assert file.recorded().columns == ("score",) and file.recorded().rows[file.recorded().bits].min() == 1
+    assert (
+        file.recorded().columns == ("score",)
+        and file.recorded().rows[file.recorded().bits].min() == 1
+    )
 
 
 # --- columns that are no outputs ------------------------------------------------------------------------------------------
@@ -202,7 +219,9 @@ def test_stored_trials_alternate_and_every_even_slice_is_balanced():
     assert np.array_equal(source.trials(4, 6).rows, trials.rows[4:10])
 
 
-@pytest.mark.parametrize(("absent", "present"), [(2000, 100), (100, 2000), (1500, 600), (1001, 1000)])
+@pytest.mark.parametrize(
+    ("absent", "present"), [(2000, 100), (100, 2000), (1500, 600), (1001, 1000)]
+)
 def test_unequal_sides_are_used_whole_and_in_the_same_proportion_everywhere(absent, present):
     source = Stored(recorded(absent, present), seed=0)
     assert source.sides == (absent, present)
@@ -215,7 +234,8 @@ def test_unequal_sides_are_used_whole_and_in_the_same_proportion_everywhere(abse
 
 
 @pytest.mark.parametrize(
-    ("asked", "sides"), [(200, (100, 100)), (150, (75, 75)), (1000, (900, 100)), (2100, (2000, 100)), (101, (51, 50))]
+    ("asked", "sides"),
+    [(200, (100, 100)), (150, (75, 75)), (1000, (900, 100)), (2100, (2000, 100)), (101, (51, 50))],
 )
 def test_of_fewer_trials_half_are_of_the_smaller_side_or_all_that_it_has(asked, sides):
     source = Stored(recorded(2000, 100), seed=3, asked=asked)
@@ -230,7 +250,9 @@ def test_the_order_is_the_seeds():
 
 
 def test_more_than_there_are_is_refused_politely():
-    with pytest.raises(AuditError, match=r"^trials=10000 asks for more than the 2,000 stored; give trials=2000$"):
+    with pytest.raises(
+        AuditError, match=r"^trials=10000 asks for more than the 2,000 stored; give trials=2000$"
+    ):
         Stored(recorded(1000, 1000), 0).trials(0, 10_000)
 
 
@@ -238,7 +260,8 @@ def test_rows_that_are_copies_are_refused_unless_they_are_allowed(table, tmp_pat
     path = tmp_path / "twice.csv"
     pd.concat([table, table]).to_csv(path, index=False)
     with pytest.raises(
-        AuditError, match=r"300 of 600 rows of .*twice\.csv are exact repeats .*mechanism\.repeats=true"
+        AuditError,
+        match=r"300 of 600 rows of .*twice\.csv are exact repeats .*mechanism\.repeats=true",
     ):
         File(path=str(path), claim=GaussianDP(mu=1))
     assert len(File(path=str(path), claim=GaussianDP(mu=1), repeats=True).recorded()) == 600

@@ -43,7 +43,9 @@ def loss(task, fitted):
         node = next(c for c in fitted if set(clique) <= set(c))
         table = fitted[node].reshape(-1, *DOMAIN.shape(node))
         gone = tuple(1 + i for i, c in enumerate(node) if c not in clique)
-        total += 0.5 * (task.weight[clique] * (table.sum(axis=gone).reshape(noisy.shape) - noisy) ** 2).sum(axis=1)
+        total += 0.5 * (
+            task.weight[clique] * (table.sum(axis=gone).reshape(noisy.shape) - noisy) ** 2
+        ).sum(axis=1)
     return total
 
 
@@ -71,7 +73,13 @@ def test_equal_to_mbi_run_one_by_one():
     for trial in range(len(task)):
         listed = [(y[trial], c, task.weight[c][trial][0] ** -0.5) for c, y in task.noisy.items()]
         model = one_by_one(DOMAIN, listed, task.total[trial], 100)
-        assert max(np.abs(ours[c][trial] - np.asarray(model.project(c).datavector())).max() for c in cliques) < 1e-8
+        assert (
+            max(
+                np.abs(ours[c][trial] - np.asarray(model.project(c).datavector())).max()
+                for c in cliques
+            )
+            < 1e-8
+        )
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -105,7 +113,9 @@ def test_sums_are_taken_by_one_thread_as_on_ray(monkeypatch):
     seen, descend = [], trees.Tree.descend
 
     def threads():
-        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+        return {
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        }
 
     def spied(*given):
         seen.append(threads())

@@ -72,7 +72,11 @@ def test_an_error_that_cannot_be_pickled_arrives_as_its_text():
         (os._exit, (3,), "it ended its process (exit status 3)"),
         (endings.crashes, (), "(killed by SIGSEGV, at endings.py:"),
         (os.abort, (), "killed by SIGABRT"),
-        (signal.raise_signal, (signal.SIGKILL,), "killed by SIGKILL, as the system does where memory runs out"),
+        (
+            signal.raise_signal,
+            (signal.SIGKILL,),
+            "killed by SIGKILL, as the system does where memory runs out",
+        ),
         (os.closerange, (3, 256), "it ended its process (exit status 1)"),
     ],
 )
@@ -96,11 +100,15 @@ def test_an_end_says_in_which_part_and_call_it_came():
     assert (ended.value.part, ended.value.place) == (1, 3)
 
 
-@pytest.mark.parametrize(("hang", "line"), [(endings.spins, "in spins"), (endings.sleeps_in_c, "in sleeps_in_c")])
+@pytest.mark.parametrize(
+    ("hang", "line"), [(endings.spins, "in spins"), (endings.sleeps_in_c, "in sleeps_in_c")]
+)
 def test_a_call_that_takes_too_long_is_killed_in_c_code_too(hang, line):
     runner.run(operator.add, 1, 1)
     start = time.monotonic()
-    with pytest.raises(runner.TimedOut, match=r"did not return within 0\.5 s, at endings\.py:\d+ " + line):
+    with pytest.raises(
+        runner.TimedOut, match=r"did not return within 0\.5 s, at endings\.py:\d+ " + line
+    ):
         runner.run(hang, time_limit=0.5)
     assert time.monotonic() - start < 30
 
@@ -153,7 +161,9 @@ def test_it_does_not_outlive_a_killed_parent(tmp_path, hang):
         "os.rename(sys.argv[1] + '/pid.new', sys.argv[1] + '/pid')\n"
         f"runner.run(endings.{hang})\n"
     )
-    started = subprocess.Popen([sys.executable, "-c", code, str(tmp_path), os.path.dirname(endings.__file__)])
+    started = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path), os.path.dirname(endings.__file__)]
+    )
     assert soon((tmp_path / "pid").exists, 60)
     pid = int((tmp_path / "pid").read_text())
     time.sleep(0.3)
@@ -181,7 +191,9 @@ def test_its_output_is_not_swallowed(capfd):
 
 def test_it_follows_the_path_and_the_working_directory(tmp_path, monkeypatch):
     runner.run(os.getpid)
-    (tmp_path / "own_of_runner.py").write_text("def where():\n    import os\n    return os.getcwd()\n")
+    (tmp_path / "own_of_runner.py").write_text(
+        "def where():\n    import os\n    return os.getcwd()\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     import own_of_runner

@@ -29,8 +29,12 @@ class Coin:
 def replaced(work, rng):
     """The same work with one training record replaced."""
     records = work.training.records.copy()
-    records[rng.integers(len(records))] = [rng.integers(size) for size in work.training.domain.sizes]
-    return SyntheticWork(work.task, work.label, Table(work.training.domain, records), work.validating, work.testing)
+    records[rng.integers(len(records))] = [
+        rng.integers(size) for size in work.training.domain.sizes
+    ]
+    return SyntheticWork(
+        work.task, work.label, Table(work.training.domain, records), work.validating, work.testing
+    )
 
 
 def test_replacing_a_record_moves_the_marginals_by_the_sensitivity_at_most():
@@ -45,7 +49,9 @@ def test_without_noise_the_rows_have_the_marginals_and_with_much_of_it_they_do_n
     share = work.training.marginal(("a", "y")) / len(work.training.records)
     assert rows.marginal(("a", "y")) / 1000 == pytest.approx(share, abs=0.01)
     noise = np.random.default_rng(3).normal(size=work.answer.shape) * 300
-    far = Table(work.training.domain, work.draw(work.answer + noise, 1 / 300**2, np.random.default_rng(2)))
+    far = Table(
+        work.training.domain, work.draw(work.answer + noise, 1 / 300**2, np.random.default_rng(2))
+    )
     assert np.abs(far.marginal(("a", "y")) / 1000 - share).max() > 0.05
 
 
@@ -67,7 +73,9 @@ def test_the_model_is_post_processing_of_the_release():
 
 def test_parts_depend_on_places_only_and_an_empty_one_is_refused():
     parts = split(100, 0.6, 0.2, 7)
-    assert [len(part) for part in parts] == [60, 20, 20] and len(np.unique(np.concatenate(parts))) == 100
+    assert [len(part) for part in parts] == [60, 20, 20] and len(
+        np.unique(np.concatenate(parts))
+    ) == 100
     with pytest.raises(AuditError, match="validation set is empty"):
         split(100, 0.6, 0.0, 7)
     with pytest.raises(AuditError, match="test set is empty"):
@@ -101,7 +109,11 @@ def test_adult_from_a_file(tmp_path):
 def test_adult_from_openml_is_coded_in_public_bins(monkeypatch):
     row = {"age": 39, "education-num": 13, "marital-status": "Never-married", "relationship": "Husband", "sex": "Male",
            "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40, "class": ">50K"}  # fmt: skip
-    monkeypatch.setattr(learning, "openml", lambda name, version, cache: pd.DataFrame([row, row | {"class": "<=50K"}]))
+    monkeypatch.setattr(
+        learning,
+        "openml",
+        lambda name, version, cache: pd.DataFrame([row, row | {"class": "<=50K"}]),
+    )
     table, label = Adult().load()
     assert table.domain.columns == tuple(ADULT) and label == "class"
     assert table.records.tolist() == [[3, 4, 2, 2, 1, 1, 0, 2, 1], [3, 4, 2, 2, 1, 1, 0, 2, 0]]
@@ -125,8 +137,13 @@ def test_replacing_an_image_moves_the_class_sums_by_two_at_most():
     for _ in range(300):
         i, row = rng.integers(len(rows)), rng.normal(size=rows.shape[1])
         other = rows.copy(), labels.copy()
-        other[0][i], other[1][i] = -rows[i] if rng.random() < 0.2 else row / np.linalg.norm(row), rng.integers(10)
-        moved.append(np.linalg.norm(type(work)(other, work.validating, work.testing).answer - work.answer))
+        other[0][i], other[1][i] = (
+            -rows[i] if rng.random() < 0.2 else row / np.linalg.norm(row),
+            rng.integers(10),
+        )
+        moved.append(
+            np.linalg.norm(type(work)(other, work.validating, work.testing).answer - work.answer)
+        )
     assert 1.4 < max(moved) <= work.sensitivity + 1e-12
 
 

@@ -45,7 +45,9 @@ class Pair:
         absent, present = self._sides
         widths = {_width(record) for record in absent + present}
         if len(widths) > 1:
-            raise AuditError("canary: the records have different lengths; give each as many numbers")
+            raise AuditError(
+                "canary: the records have different lengths; give each as many numbers"
+            )
         if self.neighbours.endswith("_user"):
             self._refuse_unless_one_user(widths.pop() if widths else 0)
             return
@@ -74,7 +76,11 @@ class Pair:
         gone, come = self._differences
         whose = {_user(record, self.user) for record in gone + come}
         # Records of theirs that both data sets have would stay when the user leaves.
-        stays = [record for record in self._sides[0] if _user(record, self.user) in whose and record not in gone]
+        stays = [
+            record
+            for record in self._sides[0]
+            if _user(record, self.user) in whose and record not in gone
+        ]
         added = self.neighbours == "add_remove_user"
         if len(whose) != 1 or not come or bool(gone) == added or (added and stays):
             raise AuditError(
@@ -110,9 +116,13 @@ class Pair:
     def __str__(self) -> str:
         gone, come = self._differences
         base = len(self._sides[0])
-        files = [Path(side[1:]).name for side in (self.absent, self.present) if isinstance(side, str)]
+        files = [
+            Path(side[1:]).name for side in (self.absent, self.present) if isinstance(side, str)
+        ]
         where = f" of {' and '.join(files)}" if files else ""
-        return f"{base} record{'s' if base != 1 else ''}{where}, or {_change(gone, come, self.user)}"
+        return (
+            f"{base} record{'s' if base != 1 else ''}{where}, or {_change(gone, come, self.user)}"
+        )
 
 
 def _change(gone: list[Record], come: list[Record], user: int | None) -> str:
@@ -121,7 +131,9 @@ def _change(gone: list[Record], come: list[Record], user: int | None) -> str:
         theirs = f"of user {come[0][user]:g}"
         return f"{len(come)} records {theirs} {f'in the place of {len(gone)}' if gone else 'more'}"
     return (
-        f"one record {_words(gone[0])} replaced by {_words(come[0])}" if gone else f"one record {_words(come[0])} more"
+        f"one record {_words(gone[0])} replaced by {_words(come[0])}"
+        if gone
+        else f"one record {_words(come[0])} more"
     )
 
 
@@ -134,7 +146,9 @@ def _read(key: str, side: tuple[Record, ...] | str) -> tuple[Record, ...]:
     if not isinstance(side, str):
         return side
     if not side.startswith("@"):
-        raise AuditError(f"canary.{key}={side}: give a list of records, or a file as canary.{key}=@{side}")
+        raise AuditError(
+            f"canary.{key}={side}: give a list of records, or a file as canary.{key}=@{side}"
+        )
     table = read_table(side[1:], f"canary.{key}")
     columns = [_numbers(key, table.path, name, column) for name, column in table.columns.items()]
     if len(columns) == 1:
@@ -144,7 +158,11 @@ def _read(key: str, side: tuple[Record, ...] | str) -> tuple[Record, ...]:
 
 def _numbers(key: str, path: Path, name: str, column: Array) -> Array:
     """A column as floats; a missing one is refused, since a NaN is like no other record."""
-    numbers = column.astype(float) if column.dtype.kind in "biuf" else np.array([_number(cell) for cell in column])
+    numbers = (
+        column.astype(float)
+        if column.dtype.kind in "biuf"
+        else np.array([_number(cell) for cell in column])
+    )
     if np.isnan(numbers).any():
         row = int(np.argmax(np.isnan(numbers)))
         raise AuditError(
@@ -170,4 +188,8 @@ def _width(record: Record) -> int:
 
 
 def _words(record: Record) -> str:
-    return f"{record:g}" if not isinstance(record, tuple) else "(" + ", ".join(f"{x:g}" for x in record) + ")"
+    return (
+        f"{record:g}"
+        if not isinstance(record, tuple)
+        else "(" + ", ".join(f"{x:g}" for x in record) + ")"
+    )

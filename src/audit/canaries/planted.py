@@ -67,12 +67,24 @@ class Planted:
         order, classes = rng.permutation(len(labels)), int(labels.max()) + 1
         if self.kind == "mislabelled":
             mine, order = order[: self.count], order[self.count :]
-            canaries, wrong = inputs[mine], (labels[mine] + rng.integers(1, classes, self.count)) % classes
+            canaries, wrong = (
+                inputs[mine],
+                (labels[mine] + rng.integers(1, classes, self.count)) % classes,
+            )
         else:
-            canaries, wrong = np.zeros((self.count, inputs.shape[1])), np.arange(self.count) % classes
+            canaries, wrong = (
+                np.zeros((self.count, inputs.shape[1])),
+                np.arange(self.count) % classes,
+            )
         base = order[: self.rows]
         return Examples(
-            inputs[base], labels[base], canaries, wrong, frozen(bits, bool), classes, dirac=self.kind == "dirac"
+            inputs[base],
+            labels[base],
+            canaries,
+            wrong,
+            frozen(bits, bool),
+            classes,
+            dirac=self.kind == "dirac",
         )
 
     def __str__(self) -> str:

@@ -78,13 +78,21 @@ class Tabular:
                 " records of a user take both, such as canary.user=name canary.neighbours=add_remove_user"
             )
         if not isinstance(self.instead, dict) and self.instead != "typical":
-            raise AuditError(f"canary.instead={self.instead}: must be typical, or a record {{column: value, …}}")
+            raise AuditError(
+                f"canary.instead={self.instead}: must be typical, or a record {{column: value, …}}"
+            )
         if isinstance(self.canary, dict) and self.user is not None:
-            raise AuditError("canary.canary: with canary.user it is outlier, or the name of a user of the file")
+            raise AuditError(
+                "canary.canary: with canary.user it is outlier, or the name of a user of the file"
+            )
         if not isinstance(self.canary, dict) and self.user is None and self.canary != "outlier":
-            raise AuditError(f"canary.canary={self.canary}: must be outlier, or a record {{column: value, …}}")
+            raise AuditError(
+                f"canary.canary={self.canary}: must be outlier, or a record {{column: value, …}}"
+            )
         if np.array_equal(self._parts.comes, self._parts.goes):
-            raise AuditError("canary.canary and canary.instead are the same records, so nothing differs; change one")
+            raise AuditError(
+                "canary.canary and canary.instead are the same records, so nothing differs; change one"
+            )
 
     @property
     def domain(self) -> Domain:
@@ -112,9 +120,16 @@ class Tabular:
         users, names = (None, []) if self.user is None else _users(table, self.user, self.domain)
         user = 0 if users is None else self._place_of_user(names, users, commonness)
         if isinstance(self.canary, dict):
-            ours, comes = np.zeros(len(records), bool), _explicit("canary", self.canary, known)[None, :]
+            ours, comes = (
+                np.zeros(len(records), bool),
+                _explicit("canary", self.canary, known)[None, :],
+            )
         else:
-            ours = users == user if users is not None else np.arange(len(records)) == np.argmin(commonness)
+            ours = (
+                users == user
+                if users is not None
+                else np.arange(len(records)) == np.argmin(commonness)
+            )
             comes = records[ours][np.argsort(commonness[ours], kind="stable")]
         base = records[~ours]
         goes = base[:0]
@@ -126,10 +141,14 @@ class Tabular:
         """Which user is the canary: the one that was named, or the one with most records, rare ones counting more."""
         if self.canary == "outlier":
             columns = len(self.domain.columns)
-            surprise = columns * (columns + 1) / 2 * np.log(len(users)) - commonness  # Σ log(1/share of each cell) ≥ 0
+            surprise = (
+                columns * (columns + 1) / 2 * np.log(len(users)) - commonness
+            )  # Σ log(1/share of each cell) ≥ 0
             return int(np.argmax(np.bincount(users, surprise)))
         if str(self.canary) not in names:
-            raise AuditError(f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name another")
+            raise AuditError(
+                f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name another"
+            )
         return names.index(str(self.canary))
 
     def _instead(self, base: Array, commonness: Array) -> Array:
@@ -137,13 +156,18 @@ class Tabular:
         if isinstance(self.instead, dict):
             return _explicit("instead", self.instead, self._known)
         if not len(base):
-            raise AuditError(f"canary.csv: {self.csv} has no other record to be replaced; give canary.instead")
+            raise AuditError(
+                f"canary.csv: {self.csv} has no other record to be replaced; give canary.instead"
+            )
         return np.asarray(base[np.argmax(commonness)])
 
     def __str__(self) -> str:
         parts, known = self._parts, self._known
         record = parts.comes[0].tolist()
-        cells = ", ".join(f"{name}={c.label(v)}" for (name, c), v in zip(known.codings.items(), record, strict=True))
+        cells = ", ".join(
+            f"{name}={c.label(v)}"
+            for (name, c), v in zip(known.codings.items(), record, strict=True)
+        )
         what = f"the record {f'({cells})' if known.coded else record}"
         if self.user is not None:
             count = len(parts.comes)
@@ -169,7 +193,9 @@ def rarest(table: Table) -> int:
 def _commonness(table: Table) -> Array:
     """(n,) Σ log(count of its one-way and two-way cells) of each record."""
     columns = table.domain.columns
-    cliques = [(a,) for a in columns] + [(a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]]
+    cliques = [(a,) for a in columns] + [
+        (a, b) for i, a in enumerate(columns) for b in columns[i + 1 :]
+    ]
     commonness = np.zeros(len(table.records))
     for clique in cliques:
         cells, place = np.unique(table.cells(clique), return_inverse=True)
@@ -180,7 +206,9 @@ def _commonness(table: Table) -> Array:
 def _users(table: FileTable, user: str, domain: Domain) -> tuple[Array, list[str]]:
     """(n,) whose each record is, as a number, and the names behind the numbers."""
     if user in domain.columns:
-        raise AuditError(f"canary.user: {user!r} is in the domain too; take it out of canary.domain_json")
+        raise AuditError(
+            f"canary.user: {user!r} is in the domain too; take it out of canary.domain_json"
+        )
     if user not in table.columns:
         raise AuditError(
             f"canary.user: {table.path} has no column {user!r}; it has {listed(list(table.columns))}: name one of them"
@@ -198,7 +226,9 @@ def _explicit(key: str, record: Record, known: DomainFile) -> Array:
     """(d,) the codes of a record that a person gave."""
     if set(record) != set(known.codings):
         odd = sorted(set(record) ^ set(known.codings))
-        raise AuditError(f"canary.{key} must give each column of the domain once; check {', '.join(odd)}")
+        raise AuditError(
+            f"canary.{key} must give each column of the domain once; check {', '.join(odd)}"
+        )
     codes = {name: coding.code(record[name]) for name, coding in known.codings.items()}
     outside = [name for name, code in codes.items() if code is None]
     if outside:

@@ -48,7 +48,9 @@ class WorstCase:
     def domain(self) -> Domain:
         """The public domain: columns a, b, c, …"""
         sizes = (self.sizes,) * self.columns if isinstance(self.sizes, int) else self.sizes
-        names = tuple(chr(ord("a") + i) if self.columns <= 26 else f"c{i}" for i in range(self.columns))
+        names = tuple(
+            chr(ord("a") + i) if self.columns <= 26 else f"c{i}" for i in range(self.columns)
+        )
         return Domain(names, sizes)
 
     @property
@@ -59,7 +61,9 @@ class WorstCase:
     def data(self, bits: Sequence[bool]) -> Table:
         """The zeros, and the canary where ``bits[0]``."""
         zeros = np.zeros((self.rows, self.columns), dtype=np.int64)
-        return Table(self.domain, np.concatenate([zeros, self.canaries[np.asarray(bits, dtype=bool)]]))
+        return Table(
+            self.domain, np.concatenate([zeros, self.canaries[np.asarray(bits, dtype=bool)]])
+        )
 
     def __str__(self) -> str:
         return f"{self.rows} records of zeros, with or without one that differs from them in all {self.columns} columns"

@@ -52,7 +52,12 @@ def tasks(trials: Sequence[int] = TRIALS, parameters: Sequence[float] = PARAMETE
 
 def hard() -> list[Task]:
     """Where bounds are known, or feared, to fail."""
-    laws: tuple[Law, ...] = (Shift(1, "laplace"), Shift(1, "cauchy"), Shift(1, step=0.5), Response(math.log(3)))
+    laws: tuple[Law, ...] = (
+        Shift(1, "laplace"),
+        Shift(1, "cauchy"),
+        Shift(1, step=0.5),
+        Response(math.log(3)),
+    )
     found: list[Task] = [Scored(law, 1000, 1000, (PureDP(), ApproximateDP(0.01))) for law in laws]
     for n in (1000, 5000):
         found += [Chosen(law, n, n, ("advantage",)) for law in laws]
@@ -61,8 +66,15 @@ def hard() -> list[Task]:
     for mu, n in ((4.0, 1000), (5.0, 250), (6.0, 1000)):  # n·Φ(−μ/2) < 50
         found += [Points(GDP(), mu, n, n, (float(ndtr(-mu / 2)), 0.05)), Scored(Shift(mu), n, n)]
     for sides in ((5000, 250), (250, 5000), (2000, 500)):
-        found += [Points(GDP(), 0.4548, *sides, FPRS), Scored(Shift(0.4548), *sides), Chosen(Shift(0.4548), *sides)]
-    found += [Points(GDP(), 100.0, 1000, 1000, (0.3, 0.0)), Scored(Shift(100.0), 1000, 1000)]  # fully separable
+        found += [
+            Points(GDP(), 0.4548, *sides, FPRS),
+            Scored(Shift(0.4548), *sides),
+            Chosen(Shift(0.4548), *sides),
+        ]
+    found += [
+        Points(GDP(), 100.0, 1000, 1000, (0.3, 0.0)),
+        Scored(Shift(100.0), 1000, 1000),
+    ]  # fully separable
     for sides in ((1000, 0), (0, 1000)):
         found += [Points(GDP(), 1.0, *sides, (0.3,)), Scored(Shift(1.0), *sides)]
     return found
@@ -74,7 +86,11 @@ def pipelines() -> list[Task]:
         Pipeline("crossfit kfold", protocols.Crossfit(trials=1000, order="kfold")),
         Pipeline("crossfit", protocols.Crossfit(trials=1000)),
         Pipeline("holdout", protocols.Holdout(trials=1250)),
-        Pipeline("sequential", protocols.Sequential(budget=1000, first=200, significance=SIGNIFICANCE), 0.4548),
+        Pipeline(
+            "sequential",
+            protocols.Sequential(budget=1000, first=200, significance=SIGNIFICANCE),
+            0.4548,
+        ),
         Pipeline("crossfit", protocols.Crossfit(trials=2000), 0.4548),
     ]
 
@@ -107,10 +123,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser("audit coverage", description="Measure how often each bound exceeds the truth.")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the audits on a third of the cells")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
-    parser.add_argument("--out", type=Path, default=Path("coverage.csv"), help="the table (default: ./coverage.csv)")
+    parser = _Parser(
+        "audit coverage", description="Measure how often each bound exceeds the truth."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the audits on a third of the cells"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("coverage.csv"), help="the table (default: ./coverage.csv)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(list(words))
     if given.workers < 1 or given.seed < 0:
@@ -148,7 +172,9 @@ def main(words: Sequence[str] = ()) -> int:
             if not console.is_terminal and done % 20 == 0:  # a bar is not drawn into a file
                 console.print(f"{done} of {len(chosen)} parts, {time.perf_counter() - start:.0f} s")
 
-        rows = Bench(tuple(chosen), QUICK if given.quick else Size(), given.seed).run(backend, watch)
+        rows = Bench(tuple(chosen), QUICK if given.quick else Size(), given.seed).run(
+            backend, watch
+        )
     write(rows, given.out)
     console.print(summary(rows))
     console.print(f"{len(rows)} cells in {given.out}, {time.perf_counter() - start:.0f} s")
@@ -160,7 +186,17 @@ def summary(rows: Sequence[Row]) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    columns = ("estimator", "notion", "kind", "nominal", "cells", "worst rate", "where", "rare cells", "exceeds")
+    columns = (
+        "estimator",
+        "notion",
+        "kind",
+        "nominal",
+        "cells",
+        "worst rate",
+        "where",
+        "rare cells",
+        "exceeds",
+    )
     table = Table(*columns, box=SIMPLE_HEAD, pad_edge=False)  # as in audit.report.plain_table
     groups: dict[tuple[str, str, str, float], list[Row]] = {}
     for row in rows:

@@ -92,7 +92,9 @@ class Region:
         return posterior(counts, self.notion)(self.parameter) < self.significance
 
 
-def first_piece(fp: Array, fn: Array, trials: int, notion: Notion, significance: float = SIGNIFICANCE) -> Array:
+def first_piece(
+    fp: Array, fn: Array, trials: int, notion: Notion, significance: float = SIGNIFICANCE
+) -> Array:
     """(k,) whether joint Bayes chooses the first piece of a kinked notion on these selection counts.
 
     Its rule is the larger bound. With as many trials of both classes the pieces are each other's mirror images: equal
@@ -116,15 +118,23 @@ def joint_exceeds(
     if first is not None:
         answer = np.empty(len(drawn.fp), bool)
         for piece, mine in zip(notion.pieces(), (first, ~first), strict=True):
-            part = dataclasses.replace(drawn, fp=drawn.fp[mine], fn=drawn.fn[mine], truth=drawn.truth[mine])
+            part = dataclasses.replace(
+                drawn, fp=drawn.fp[mine], fn=drawn.fn[mine], truth=drawn.truth[mine]
+            )
             answer[mine] = joint_exceeds(part, piece, None, significance)
         return answer
     if len(np.unique(drawn.truth)) <= 1:
         truth = float(drawn.truth[0]) if len(drawn.truth) else 0.0
-        return Region(notion, truth, drawn.absent, drawn.present, significance).exceeds(drawn.fp, drawn.fn)
-    triples, place = np.unique(np.stack([drawn.fp, drawn.fn, drawn.truth]), axis=1, return_inverse=True)
+        return Region(notion, truth, drawn.absent, drawn.present, significance).exceeds(
+            drawn.fp, drawn.fn
+        )
+    triples, place = np.unique(
+        np.stack([drawn.fp, drawn.fn, drawn.truth]), axis=1, return_inverse=True
+    )
     distinct = dataclasses.replace(drawn, fp=triples[0], fn=triples[1], truth=triples[2])
-    masses = [posterior(distinct.counts(i), notion)(float(triples[2, i])) for i in range(triples.shape[1])]
+    masses = [
+        posterior(distinct.counts(i), notion)(float(triples[2, i])) for i in range(triples.shape[1])
+    ]
     return (np.array(masses) < significance)[place.ravel()]
 
 
@@ -135,13 +145,16 @@ def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -
     base = clopper_pearson(drawn, notion, SIGNIFICANCE)
     estimate, pieces = JointBayes(SIGNIFICANCE), notion.pieces()
     gap = [
-        estimate.lower(drawn.counts(i), notion if first is None else pieces[0 if first[i] else 1]) - base[i]
+        estimate.lower(drawn.counts(i), notion if first is None else pieces[0 if first[i] else 1])
+        - base[i]
         for i in range(min(solved, len(base)))
     ]
     return float(np.mean(base) + np.mean(gap))
 
 
-def exact_row(drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int) -> Row:
+def exact_row(
+    drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int
+) -> Row:
     """Of `Exact`, where all audits have one truth: those whose counts lie in the region of its test at that truth.
 
     The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of them.
@@ -154,7 +167,9 @@ def exact_row(drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., 
     largest = np.append(region.largest_fn, np.full(drawn.absent + 1 - len(region.largest_fn), -1))
     exceeded = int(np.sum(drawn.fn <= largest[drawn.fp]))
     mean = float(np.mean(base) + np.mean(lower - base[: len(lower)]))
-    return fill("exact", kind="finite-sample", nominal=nominal, exceeded=exceeded, mean=mean, audits=audits)
+    return fill(
+        "exact", kind="finite-sample", nominal=nominal, exceeded=exceeded, mean=mean, audits=audits
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +219,15 @@ class Points:
             first = self._first(rng, fpr, fnr, size.counts) if kinked else None
             choice = "fpr=fnr" if math.isclose(fpr, fnr, rel_tol=1e-6) else f"fpr={fpr:g}"
             law = "null" if self.parameter == 0 else "curve"
-            rows += count_rows(drawn, self.notion, first, law, choice, min(self.absent * fpr, self.present * fnr), size)
+            rows += count_rows(
+                drawn,
+                self.notion,
+                first,
+                law,
+                choice,
+                min(self.absent * fpr, self.present * fnr),
+                size,
+            )
         return rows
 
     def _draw(self, rng: np.random.Generator, fpr: float, fnr: float, audits: int) -> Drawn:
@@ -214,11 +237,22 @@ class Points:
     def _first(self, rng: np.random.Generator, fpr: float, fnr: float, audits: int) -> Array:
         assert self.absent == self.present, "the pieces are mirror images for equal classes only"
         trials = self.absent // 2
-        return first_piece(rng.binomial(trials, fpr, audits), rng.binomial(trials, fnr, audits), trials, self.notion)
+        return first_piece(
+            rng.binomial(trials, fpr, audits),
+            rng.binomial(trials, fnr, audits),
+            trials,
+            self.notion,
+        )
 
 
 def count_rows(
-    drawn: Drawn, notion: Notion, first: Array | None, law: str, choice: str, errors: float, size: Size
+    drawn: Drawn,
+    notion: Notion,
+    first: Array | None,
+    law: str,
+    choice: str,
+    errors: float,
+    size: Size,
 ) -> list[Row]:
     """A row for each bound that reads counts."""
     truth = float(drawn.truth[0]) if len(np.unique(drawn.truth)) == 1 else math.nan
@@ -229,13 +263,19 @@ def count_rows(
     made = []
     # where the truth differs from audit to audit, each needs a bound of its own: minutes for a rate that says little
     if size.only in ("", "exact") and not math.isnan(truth):
-        made = [exact_row(drawn, notion, nominal, fill, size.solved) for nominal in (SIGNIFICANCE, ACCUSING)]
+        made = [
+            exact_row(drawn, notion, nominal, fill, size.solved)
+            for nominal in (SIGNIFICANCE, ACCUSING)
+        ]
     return [
-        with_efficiency(row) for row in (*(others(drawn, notion, first, fill, size) if not size.only else ()), *made)
+        with_efficiency(row)
+        for row in (*(others(drawn, notion, first, fill, size) if not size.only else ()), *made)
     ]
 
 
-def others(drawn: Drawn, notion: Notion, first: Array | None, fill: Callable[..., Row], size: Size) -> list[Row]:
+def others(
+    drawn: Drawn, notion: Notion, first: Array | None, fill: Callable[..., Row], size: Size
+) -> list[Row]:
     """Clopper–Pearson at both significances, and joint Bayes."""
     fill = functools.partial(fill, audits=len(drawn.fp))
     rows = []
@@ -243,11 +283,19 @@ def others(drawn: Drawn, notion: Notion, first: Array | None, fill: Callable[...
         lower = clopper_pearson(drawn, notion, nominal)
         exceeded = int(np.sum(lower > drawn.truth + ROUNDING))
         rows.append(
-            fill("clopper_pearson", kind="finite-sample", nominal=nominal, exceeded=exceeded, mean=float(lower.mean()))
+            fill(
+                "clopper_pearson",
+                kind="finite-sample",
+                nominal=nominal,
+                exceeded=exceeded,
+                mean=float(lower.mean()),
+            )
         )
     exceeded = int(np.sum(joint_exceeds(drawn, notion, first)))
     mean = joint_mean(drawn, notion, first, size.solved)
-    rows.append(fill("joint_bayes", kind="Bayesian", nominal=SIGNIFICANCE, exceeded=exceeded, mean=mean))
+    rows.append(
+        fill("joint_bayes", kind="Bayesian", nominal=SIGNIFICANCE, exceeded=exceeded, mean=mean)
+    )
     return rows
 
 
@@ -283,10 +331,20 @@ class Chosen:
         rows = []
         for name, thresholds in chosen.items():
             fpr, fnr = self.law.rates(np.array(thresholds))
-            gaussian = isinstance(self.law, Shift) and self.law.base == "normal" and not self.law.step
-            truth = curve_truth(self.law, GDP()) * np.ones(len(fpr)) if gaussian else GDP().parameter(fpr, fnr)
+            gaussian = (
+                isinstance(self.law, Shift) and self.law.base == "normal" and not self.law.step
+            )
+            truth = (
+                curve_truth(self.law, GDP()) * np.ones(len(fpr))
+                if gaussian
+                else GDP().parameter(fpr, fnr)
+            )
             drawn = Drawn(
-                rng.binomial(self.absent, fpr), rng.binomial(self.present, fnr), truth, self.absent, self.present
+                rng.binomial(self.absent, fpr),
+                rng.binomial(self.present, fnr),
+                truth,
+                self.absent,
+                self.present,
             )
             errors = float(min(np.mean(self.absent * fpr), np.mean(self.present * fnr)))
             rows += count_rows(drawn, GDP(), None, str(self.law), name, errors, size)

@@ -32,7 +32,9 @@ class Shift:
     def __str__(self) -> str:
         if self.base == "normal" and not self.step:
             return "null" if self.by == 0 else "gaussian"
-        return f"{self.base} shift {self.by:g}" + (f" rounded to {self.step:g}" if self.step else "")
+        return f"{self.base} shift {self.by:g}" + (
+            f" rounded to {self.step:g}" if self.step else ""
+        )
 
     def draw(self, rng: np.random.Generator, n: int, present: bool) -> Array:
         """(n,) scores."""
@@ -92,13 +94,20 @@ def curve_truth(law: Law, notion: Notion) -> float:
     """
     if isinstance(law, Shift) and law.base == "normal" and not law.step and isinstance(notion, GDP):
         return law.by
-    if isinstance(law, Shift) and law.base == "normal" and isinstance(notion, PureDP) and law.by > 0:
+    if (
+        isinstance(law, Shift)
+        and law.base == "normal"
+        and isinstance(notion, PureDP)
+        and law.by > 0
+    ):
         return math.inf
     shift = law.by if isinstance(law, Shift) else 1.0
     return float(np.max(notion.parameter(*law.rates(shift / 2 + np.linspace(-8, 8, 8001)))))
 
 
-def draw_scores(law: Law, rng: np.random.Generator, absent: int, present: int, first: int = 0) -> Scores:
+def draw_scores(
+    law: Law, rng: np.random.Generator, absent: int, present: int, first: int = 0
+) -> Scores:
     """Scores of both classes, each trial a run of its own, with places in the stream from ``first`` on."""
     values = np.concatenate([law.draw(rng, absent, False), law.draw(rng, present, True)])
     index = np.arange(first, first + len(values))

@@ -47,7 +47,9 @@ class Stream:
         rows = np.random.default_rng(self.seed).standard_normal((len(index), 1 if self.mu else 5))
         rows += self.mu * bits[:, None]
         ratio = self.mu * rows[:, 0] - self.mu**2 / 2 if self.mu else None
-        return Trials(tuple("abcde"[: rows.shape[1]]), rows, bits, index, index, log_ratio=ratio)[first:]
+        return Trials(tuple("abcde"[: rows.shape[1]]), rows, bits, index, index, log_ratio=ratio)[
+            first:
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,13 @@ class Pipeline:
 
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
         """A row for every estimator that reads this evidence."""
-        estimators: list[Estimator] = [ClopperPearson(), JointBayes(), Curve(), CurveBetting(), DKW()]
+        estimators: list[Estimator] = [
+            ClopperPearson(),
+            JointBayes(),
+            Curve(),
+            CurveBetting(),
+            DKW(),
+        ]
         estimators += [Betting(), Betting(ACCUSING), Exact(), Exact(ACCUSING)]
         estimators = [each for each in estimators if size.only in ("", each.name)]
         tallies = [Tally(estimate, GDP(), self.mu, size.solved) for estimate in estimators]
@@ -80,4 +88,6 @@ class Pipeline:
         law = LIKELIHOOD if self.mu else UNKNOWING
         fill = functools.partial(Tally.row, law=law, absent=side, present=side, choice="advantage")
         errors = side * float(ndtr(-self.mu / 2))
-        return [with_efficiency(fill(t, protocol=self.name, errors=errors)) for t in tallies if t.audits]
+        return [
+            with_efficiency(fill(t, protocol=self.name, errors=errors)) for t in tallies if t.audits
+        ]

@@ -96,7 +96,9 @@ def judge(rows: Sequence[Row]) -> list[Row]:
         if row.rare:
             return "rare"
         allowed = row.nominal + (0.0 if row.kind == "finite-sample" else MARGIN)
-        return "exceeds" if at_least(row.exceeded, row.audits, DOUBT / len(rows)) > allowed else "ok"
+        return (
+            "exceeds" if at_least(row.exceeded, row.audits, DOUBT / len(rows)) > allowed else "ok"
+        )
 
     return [dataclasses.replace(row, verdict=verdict(row)) for row in rows]
 
@@ -113,4 +115,6 @@ def with_efficiency(row: Row) -> Row:
     """Only a Gaussian shift has that ideal."""
     if row.notion != "gdp" or row.law not in ("curve", "gaussian", LIKELIHOOD):
         return row
-    return dataclasses.replace(row, efficiency=row.mean / ideal(row.parameter, row.absent, row.present, row.nominal))
+    return dataclasses.replace(
+        row, efficiency=row.mean / ideal(row.parameter, row.absent, row.present, row.nominal)
+    )

@@ -67,7 +67,9 @@ class Scored:
         fill = functools.partial(
             Tally.row, law=str(self.law), absent=self.absent, present=self.present, choice="middle"
         )
-        return [with_efficiency(fill(t, protocol="holdout", errors=errors)) for t in tallies if t.audits]
+        return [
+            with_efficiency(fill(t, protocol="holdout", errors=errors)) for t in tallies if t.audits
+        ]
 
     @property
     def threshold(self) -> float:
@@ -105,9 +107,15 @@ class Tally:
     def add(self, evidence: Evidence) -> None:
         """Count one audit; nothing where the estimator refuses its evidence."""
         stands = STANDS.get(type(self.estimate))
-        solve = stands is None or self.audits < self.solved * (10 if isinstance(self.estimate, Curve) else 1)
+        solve = stands is None or self.audits < self.solved * (
+            10 if isinstance(self.estimate, Curve) else 1
+        )
         try:
-            if not solve and stands is not None and stands(self.estimate, evidence, self.notion, self.truth):
+            if (
+                not solve
+                and stands is not None
+                and stands(self.estimate, evidence, self.notion, self.truth)
+            ):
                 self.audits += 1
                 return
             bound = self.estimate(evidence, self.notion)
@@ -119,7 +127,9 @@ class Tally:
         if solve:  # those that are only found because they may exceed the truth would bias the mean
             self.lowers.append(bound.lower)
 
-    def row(self, law: str, absent: int, present: int, choice: str, protocol: str, errors: float) -> Row:
+    def row(
+        self, law: str, absent: int, present: int, choice: str, protocol: str, errors: float
+    ) -> Row:
         """The cell; ``choice`` is of those that look at one threshold."""
         name = self.estimate.name
         return Row(
@@ -136,17 +146,23 @@ class Tally:
 
 def curve_stands(estimate: Curve, evidence: Evidence, notion: Notion, truth: float) -> bool:
     """Whether neither the coarse nor the fine scan can pass the truth."""
-    samples = [(np.sort(a), np.sort(p)) for a, p in calibrated(evidence, notion) if min(len(a), len(p)) > 1]
+    samples = [
+        (np.sort(a), np.sort(p)) for a, p in calibrated(evidence, notion) if min(len(a), len(p)) > 1
+    ]
     if not samples:
         return True
     spread = math.sqrt(sum(1 / sum(len(sample[side]) for sample in samples) for side in (0, 1)))
     steps = float(np.clip(spread / 4, 0.005, 0.05)) * np.array([1, 1 / 32])
     above = (np.floor(truth / steps + 1e-6) + 1) * steps
     inflation = 1.0 if progressive(evidence.folds) else 2.0
-    return bool(np.all(curve.studentised(samples, inflation, above) <= -ndtri(estimate.significance)))
+    return bool(
+        np.all(curve.studentised(samples, inflation, above) <= -ndtri(estimate.significance))
+    )
 
 
-def curve_betting_stands(estimate: CurveBetting, evidence: Evidence, notion: Notion, truth: float) -> bool:
+def curve_betting_stands(
+    estimate: CurveBetting, evidence: Evidence, notion: Notion, truth: float
+) -> bool:
     """Whether the first μ of the grid above the truth is not refuted."""
     if not progressive(evidence.folds):
         return False  # it will refuse
@@ -176,7 +192,9 @@ def exact_stands(estimate: Exact, evidence: Evidence, notion: Notion, truth: flo
     return not estimate.rejects(evidence, notion, truth + ROUNDING)
 
 
-def whole_score_stands(estimate: WholeScore, evidence: Evidence, notion: Notion, truth: float) -> bool:
+def whole_score_stands(
+    estimate: WholeScore, evidence: Evidence, notion: Notion, truth: float
+) -> bool:
     """Whether the first ε of the grid above the truth is not refuted."""
     samples = whole_score.readable(evidence)
     above = (grid[grid > truth + ROUNDING][:1] for grid in whole_score.grids(samples, notion))

@@ -36,11 +36,15 @@ def write(rows: Iterable[Row], path: Path) -> None:
             table = csv.writer(file, lineterminator="\n")
             table.writerow(COLUMNS)
             for row in rows:
-                values = dataclasses.asdict(row) | dict(zip(("low", "high"), row.interval, strict=True))
+                values = dataclasses.asdict(row) | dict(
+                    zip(("low", "high"), row.interval, strict=True)
+                )
                 values["rate"] = row.rate
                 table.writerow([_text(values[column]) for column in COLUMNS])
     except OSError as error:
-        raise AuditError(f"--out {path}: cannot be written ({error.strerror}); name another file") from error
+        raise AuditError(
+            f"--out {path}: cannot be written ({error.strerror}); name another file"
+        ) from error
 
 
 def _text(value: Any) -> str:
@@ -87,12 +91,16 @@ def look_up(bound: Bound, counts: Counts) -> str:
     if not alike:
         return ""
     far = [abs(math.log(min(row.absent, row.present) / trials)) for row in alike]
-    return _sentence([row for row, each in zip(alike, far, strict=True) if each <= min(far) + 1e-9], few)
+    return _sentence(
+        [row for row, each in zip(alike, far, strict=True) if each <= min(far) + 1e-9], few
+    )
 
 
 def _comparable(row: Row, bound: Bound) -> bool:
     same = (row.estimator, row.notion, row.kind) == (bound.estimator, bound.notion.name, bound.kind)
-    return same and math.isclose(row.nominal, bound.significance) and min(row.absent, row.present) > 0
+    return (
+        same and math.isclose(row.nominal, bound.significance) and min(row.absent, row.present) > 0
+    )
 
 
 def expects_few(bound: Bound, counts: Counts) -> bool:

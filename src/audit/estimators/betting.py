@@ -158,7 +158,9 @@ def allow_pairs(design: Design) -> None:
     if design.runs != "independent":
         raise Refused("betting needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+        raise Refused(
+            "betting needs folds that are tested in the order in which they are used, not K-fold"
+        )
     if not design.selection:
         raise Refused("betting needs selection trials, which say where to bet")
 
@@ -182,14 +184,20 @@ def _round(fold: Fold) -> Round:
     fpr = (chosen.fp + 0.5) / (chosen.fp + chosen.tn + 1)
     known = min(chosen.fp + chosen.tn, chosen.fn + chosen.tp)
     return Round(
-        fold.test.present[:pairs] >= fold.threshold, fold.test.absent[:pairs] >= fold.threshold, tpr, fpr, known
+        fold.test.present[:pairs] >= fold.threshold,
+        fold.test.absent[:pairs] >= fold.threshold,
+        tpr,
+        fpr,
+        known,
     )
 
 
 # --- the bet ------------------------------------------------------------------------------------------------------
 
 
-def log_wealth(rounds: Sequence[Round], notion: Notion, parameter: Array, looks: int | None = None) -> Array:
+def log_wealth(
+    rounds: Sequence[Round], notion: Notion, parameter: Array, looks: int | None = None
+) -> Array:
     """(m, k) log wealth against each parameter (m,), as it goes on from pair to pair.
 
     A notion of two pieces is bet against with half the money on each.
@@ -222,8 +230,12 @@ def _play(pairs: Round, piece: Notion, parameter: Array, looks: int | None) -> A
     is right. At first they are weighted by what each would have become on the selection trials.
     """
     slope, most = tangent(lambda alpha: piece.beta(alpha, parameter), pairs.fpr)
-    payoff = np.array([0 * slope, 0 * slope + 1, -slope, 1 - slope]).T - most[:, None]  # of each kind of pair
-    growth = np.log1p((STAKES[:, None] / (slope + most)[:, None, None]) * payoff[:, None, :])  # (m, stakes, 4)
+    payoff = (
+        np.array([0 * slope, 0 * slope + 1, -slope, 1 - slope]).T - most[:, None]
+    )  # of each kind of pair
+    growth = np.log1p(
+        (STAKES[:, None] / (slope + most)[:, None, None]) * payoff[:, None, :]
+    )  # (m, stakes, 4)
     prior = growth @ (pairs.known * pairs.guessed())
     every = max(1, len(pairs) // looks) if looks else 1
     after = np.unique(np.append(np.arange(every, len(pairs), every), len(pairs)))
@@ -251,7 +263,9 @@ def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array,
     outer, a, b, other = (np.asarray(curve(x), float) for x in alpha)
     slope = np.maximum((a - b) / (2 * near), 0.0)
     # β + κ·alpha falls on the left and rises on the right; in between it is above both outer chords' continuations.
-    low, left, right, high = (value + slope * x for value, x in zip((outer, a, b, other), alpha, strict=True))
+    low, left, right, high = (
+        value + slope * x for value, x in zip((outer, a, b, other), alpha, strict=True)
+    )
     fall, rise = np.maximum(low - left, 0.0), np.maximum(high - right, 0.0)
     least = np.minimum(left, right) - np.minimum(fall, rise)
     return slope, 1 - least + MARGIN

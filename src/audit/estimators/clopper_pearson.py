@@ -40,7 +40,13 @@ class ClopperPearson:
             Refused: when the counts are not binomial.
         """
         self.allow(evidence.design, notion)
-        return Bound(self.name, notion, self.lower(evidence.counts, notion), self.significance, "finite-sample")
+        return Bound(
+            self.name,
+            notion,
+            self.lower(evidence.counts, notion),
+            self.significance,
+            "finite-sample",
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """Binomial counts, in any notion."""
@@ -64,7 +70,9 @@ class ClopperPearson:
         if not absent or not present or not 0 <= claim < math.inf:
             return nothing
         fp, fn = np.arange(absent + 1), np.arange(present + 1)
-        fpr, fnr = (upper_rate(k, n - k, self.significance / 2) for k, n in ((fp, absent), (fn, present)))
+        fpr, fnr = (
+            upper_rate(k, n - k, self.significance / 2) for k, n in ((fp, absent), (fn, present))
+        )
         # The first guess is from the curve's side; the notion's parameter, which is what the bound is, has the last word.
         largest = np.searchsorted(fnr, notion.beta(fpr, claim)) - 1
         for step in (1, -1):

@@ -42,7 +42,14 @@ class Curve:
         """
         samples = calibrated(evidence, notion)
         lower = curve_bound(samples, self.significance, 1.0 if progressive(evidence.folds) else 2.0)
-        return Bound(self.name, notion, lower, self.significance, "asymptotic", warnings=_warnings(samples, lower))
+        return Bound(
+            self.name,
+            notion,
+            lower,
+            self.significance,
+            "asymptotic",
+            warnings=_warnings(samples, lower),
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """See `allow_curve`."""
@@ -52,7 +59,10 @@ class Curve:
         """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``; 0 for other notions."""
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
-        return max(0.0, parameter + float(ndtri(self.significance)) * math.sqrt(1 / n_absent + 1 / n_present))
+        return max(
+            0.0,
+            parameter + float(ndtri(self.significance)) * math.sqrt(1 / n_absent + 1 / n_present),
+        )
 
 
 def curve_bound(samples: Sequence[Sample], significance: float, inflation: float = 1.0) -> float:
@@ -74,7 +84,11 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
     >>> round(curve_bound([(z, z + 0.4548)], 0.1), 3)
     0.414
     """
-    usable = [(np.sort(absent), np.sort(present)) for absent, present in samples if min(len(absent), len(present)) > 1]
+    usable = [
+        (np.sort(absent), np.sort(present))
+        for absent, present in samples
+        if min(len(absent), len(present)) > 1
+    ]
     if not usable:
         return 0.0
     statistic = functools.partial(studentised, usable, inflation)
@@ -85,7 +99,9 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
     return low if low == 0 else _last_refuted(statistic, critical, low, coarse / 32)
 
 
-def _last_refuted(statistic: Callable[[Array], Array], critical: float, start: float, step: float) -> float:
+def _last_refuted(
+    statistic: Callable[[Array], Array], critical: float, start: float, step: float
+) -> float:
     """The last refuted one of start, start + step, … before the first that stands; ``start`` where that stands."""
     while start < LARGEST:
         grid = start + step * np.arange(CHUNK)
@@ -103,7 +119,9 @@ def studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array
     """S/se at each μ (m,); folds weigh by their trials."""
     share = np.array([1 / (1 / len(absent) + 1 / len(present)) for absent, present in samples])
     share /= share.sum()
-    excess, variance = np.array([fold_statistic(sample, mu) for sample in samples]).transpose(1, 2, 0)
+    excess, variance = np.array([fold_statistic(sample, mu) for sample in samples]).transpose(
+        1, 2, 0
+    )
     se = np.sqrt(inflation * (variance @ share**2))
     # Beyond μ = 16 or so all is 0 in floating point: nothing is refuted there.
     return np.asarray(np.where(se > 0, excess @ share / np.where(se > 0, se, 1.0), -np.inf))
@@ -123,7 +141,10 @@ def fold_statistic(sample: Sample, mu: Array) -> tuple[Array, Array]:
     f, g = 1 / root, root
     f_mean, f_variance = staircase(_above(present, t), f)
     g_mean, g_variance = staircase(_above(absent, t), g)
-    (f_most, f_ideal), (g_most, g_ideal) = staircase(ndtr(mu[:, None] - t), f), staircase(ndtr(-t), g)
+    (f_most, f_ideal), (g_most, g_ideal) = (
+        staircase(ndtr(mu[:, None] - t), f),
+        staircase(ndtr(-t), g),
+    )
     measured = f_variance / (len(present) - 1) + g_variance / (len(absent) - 1)
     ideal = f_ideal / len(present) + g_ideal / len(absent)
     return f_mean - g_mean - (f_most - g_most), np.maximum(measured, ideal)
@@ -152,7 +173,9 @@ def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
     """
     height = np.cumsum(weights, axis=1)
     mean = np.sum(weights * above, axis=1)
-    square = np.sum(weights * (2 * height - weights) * above, axis=1)  # by parts: heights squared go up in such steps
+    square = np.sum(
+        weights * (2 * height - weights) * above, axis=1
+    )  # by parts: heights squared go up in such steps
     return mean, np.maximum(square - mean**2, 0)
 
 
@@ -167,9 +190,13 @@ def allow_curve(design: Design, notion: Notion) -> None:
             trials.
     """
     if design.stopped:
-        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+        raise Refused(
+            "the number of trials depended on the data; only anytime bounds hold, such as betting"
+        )
     if not isinstance(notion, GDP):
-        raise Refused("whole-curve bounds are made for GDP, whose curves have tangents in closed form")
+        raise Refused(
+            "whole-curve bounds are made for GDP, whose curves have tangents in closed form"
+        )
     if design.runs != "independent":
         raise Refused("whole-curve bounds need independent trials, each tested once")
     if not design.selection:

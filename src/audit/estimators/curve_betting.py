@@ -13,7 +13,15 @@ from scipy.special import ndtr, ndtri
 
 from audit.core import Array, Bound, Design, Evidence, Refused
 from audit.estimators import hedging
-from audit.estimators.curve import Sample, allow_curve, calibrated, calibration, curve_bound, staircase, tangents
+from audit.estimators.curve import (
+    Sample,
+    allow_curve,
+    calibrated,
+    calibration,
+    curve_bound,
+    staircase,
+    tangents,
+)
 from audit.estimators.hedging import candidates, last_refuted
 from audit.privacy import GDP, STRICT, Notion
 
@@ -51,7 +59,9 @@ class CurveBetting:
     def allow(self, design: Design, notion: Notion) -> None:
         """As `Curve`; and no folds whose trials fitted each other."""
         if design.folds == "kfold":
-            raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+            raise Refused(
+                "betting needs folds that are tested in the order in which they are used, not K-fold"
+            )
         allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
@@ -59,7 +69,9 @@ class CurveBetting:
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
         rng = np.random.default_rng(0)
-        absent, present = (rng.permutation(ndtri((np.arange(n) + 0.5) / n)) for n in (n_absent, n_present))
+        absent, present = (
+            rng.permutation(ndtri((np.arange(n) + 0.5) / n)) for n in (n_absent, n_present)
+        )
         return betting_bound([(absent, present + parameter)], self.significance, 0.7 * parameter)
 
     def sure(self, evidence: Evidence) -> float:
@@ -111,8 +123,14 @@ def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
     g_mean, g_variance = staircase(ndtr(-t), g)
     largest = f_mean - g_mean
     rounds = [(absent, present, min(len(absent), len(present))) for absent, present in samples]
-    gains = [_grouped(present, t, f, n) - _grouped(absent, t, g, n) for absent, present, n in rounds]
-    return np.concatenate(gains, axis=1) - largest[:, None], f_variance + g_variance, np.sum(g, axis=1) + largest
+    gains = [
+        _grouped(present, t, f, n) - _grouped(absent, t, g, n) for absent, present, n in rounds
+    ]
+    return (
+        np.concatenate(gains, axis=1) - largest[:, None],
+        f_variance + g_variance,
+        np.sum(g, axis=1) + largest,
+    )
 
 
 def _grouped(values: Array, thresholds: Array, weights: Array, groups: int) -> Array:

@@ -56,7 +56,9 @@ class DKW:
         if not n_absent or not n_present:
             return 0.0
         margin = (_margin(n, self.significance / 2) for n in (n_absent, n_present))
-        upper = (np.minimum(rate + wide, 1.0) for rate, wide in zip((fpr, fnr), margin, strict=True))
+        upper = (
+            np.minimum(rate + wide, 1.0) for rate, wide in zip((fpr, fnr), margin, strict=True)
+        )
         return float(np.max(notion.parameter(*upper)))
 
     def band(self, evidence: Evidence, points: int = 201) -> tuple[Array, Array, Array]:
@@ -79,7 +81,9 @@ class DKW:
             raise Refused("a band needs test trials of both classes")
         fpr, fnr = rates(scores)
         # Four sides: each class may err upward and downward.
-        wide_fpr, wide_fnr = (_margin(len(side), self.significance / 4) for side in (scores.absent, scores.present))
+        wide_fpr, wide_fnr = (
+            _margin(len(side), self.significance / 4) for side in (scores.absent, scores.present)
+        )
         alpha = np.linspace(0, 1, points)
         lower = _least(fpr, fnr, alpha + wide_fpr) - wide_fnr
         upper = _least(fpr, fnr, alpha - wide_fpr) + wide_fnr
@@ -93,7 +97,9 @@ def rates(scores: Scores) -> tuple[Array, Array]:
     >>> [rate.tolist() for rate in rates(Scores(np.array([0.0, 2.0, 1.0, 3.0]), index > 1, index, index))]
     [[1.0, 0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5, 1.0]]
     """
-    thresholds = np.append(np.unique(scores.values), np.nan)  # NaN sorts behind all numbers: "never"
+    thresholds = np.append(
+        np.unique(scores.values), np.nan
+    )  # NaN sorts behind all numbers: "never"
     absent, present = np.sort(scores.absent), np.sort(scores.present)
     fpr = 1 - np.searchsorted(absent, thresholds, side="left") / max(len(absent), 1)
     return fpr, np.searchsorted(present, thresholds, side="left") / max(len(present), 1)
@@ -106,5 +112,7 @@ def _margin(n: int, significance: float) -> float:
 
 def _least(fpr: Array, fnr: Array, alpha: Array) -> Array:
     """Least FNR of the thresholds with FPR ≤ alpha; 1 where there is none."""
-    place = np.searchsorted(-fpr, -alpha, side="left")  # FPR falls, FNR rises: the first allowed one is the best
+    place = np.searchsorted(
+        -fpr, -alpha, side="left"
+    )  # FPR falls, FNR rises: the first allowed one is the best
     return np.append(fnr, 1.0)[place]

@@ -57,11 +57,15 @@ class ExPost:
     def allow(self, design: Design, notion: Notion) -> None:
         """A claim about reports, and independent trials on folds that are a martingale, with selection trials."""
         if not isinstance(notion, ExPostRDP):
-            raise OtherGame("it bounds how far reported ε are too low, and this claim is about no reports")
+            raise OtherGame(
+                "it bounds how far reported ε are too low, and this claim is about no reports"
+            )
         if design.runs != "independent":
             raise Refused("reports are tested on independent trials, each once")
         if design.folds == "kfold":
-            raise Refused("reports are tested on folds in the order in which they are used, not K-fold")
+            raise Refused(
+                "reports are tested on folds in the order in which they are used, not K-fold"
+            )
         if not design.selection:
             raise Refused("testing reports needs selection trials, which say where to bet")
 
@@ -149,7 +153,9 @@ class Game:
         if self.cap is None:
             return np.asarray(believed)
         a = self.order
-        return np.minimum(believed, (math.log(self.cap / (a - 1)) + (a - 1) * scores.spent[where]) / a)
+        return np.minimum(
+            believed, (math.log(self.cap / (a - 1)) + (a - 1) * scores.spent[where]) / a
+        )
 
     @staticmethod
     def _exp(value: Array) -> Array:
@@ -180,7 +186,10 @@ def chosen_round(fold: Fold, order: float) -> Round:
     if not len(selection.absent) or not len(selection.present):
         raise Refused("the selection trials hold one class only")
     exact = test.log_ratio is not None and np.array_equal(test.values, test.log_ratio)
-    ranked = [(*growth(game.gains(selection), game.cap or 0.0), game) for game in games(selection, order, exact)]
+    ranked = [
+        (*growth(game.gains(selection), game.cap or 0.0), game)
+        for game in games(selection, order, exact)
+    ]
     _, stake, game = max(ranked, key=lambda each: each[0])
     return Round(game.gains(test), game.cap or 0.0, stake)
 

@@ -61,7 +61,9 @@ class Exact:
         if design.folds != "single":
             allow_folds(design)
         elif not design.independent:
-            raise Refused("the exact bound needs counts of independent trials, as many as were planned")
+            raise Refused(
+                "the exact bound needs counts of independent trials, as many as were planned"
+            )
 
     def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
         """Whether the bound exceeds a claim: by its test, which is quicker where many audits test the same claim.
@@ -102,11 +104,15 @@ class Exact:
 
 
 @functools.lru_cache(maxsize=4096)
-def _lower(notion: Notion, fp: int, fn: int, absent: int, present: int, significance: float) -> float:
+def _lower(
+    notion: Notion, fp: int, fn: int, absent: int, present: int, significance: float
+) -> float:
     sides = Levels.of(absent), Levels.of(present)
     row, column = sides[0].up(fp), sides[1].up(fn)
     level = kappa(significance)
-    seen = likelihood_bound(float(sides[0].top[row]), float(sides[1].top[column]), absent, present, notion, level)
+    seen = likelihood_bound(
+        float(sides[0].top[row]), float(sides[1].top[column]), absent, present, notion, level
+    )
     if not 1e-12 < seen < math.inf:
         return 0.0
     largest = _at_least(notion, seen, sides, level)
@@ -115,7 +121,9 @@ def _lower(notion: Notion, fp: int, fn: int, absent: int, present: int, signific
     return _invert(Size(notion, sides, largest), seen, significance)
 
 
-def _at_least(notion: Notion, parameter: float, sides: tuple[Levels, Levels], level: float) -> Array:
+def _at_least(
+    notion: Notion, parameter: float, sides: tuple[Levels, Levels], level: float
+) -> Array:
     """(k,) the region {T ≥ parameter} in places of levels."""
     absent, present = sides
     furthest = frontier(notion, parameter, absent.n, present.n, level, absent.top)
@@ -163,7 +171,9 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
     few = start.roughly(claim)
     target = significance * (1 - start.slack)
     for _ in range(30):
-        least = first_below(functools.partial(_chance, sized, few, claim), least, most, target, *enough)
+        least = first_below(
+            functools.partial(_chance, sized, few, claim), least, most, target, *enough
+        )
         found = sized(least)
         worst, points = found.everywhere(claim)
         if worst <= significance:
@@ -189,7 +199,9 @@ def _whole(size: Size, claim: float, level: float, significance: float) -> Size:
             return size
         tables = corner.astype(float), size.largest[corner].astype(float)
         bounds = likelihood_bounds(*tables, absent.n, present.n, size.notion, level)
-        tied = Size(size.notion, size.sides, _at_least(size.notion, float(bounds.min()), size.sides, level))
+        tied = Size(
+            size.notion, size.sides, _at_least(size.notion, float(bounds.min()), size.sides, level)
+        )
         if tied.everywhere(claim)[0] <= significance * (1 - size.slack):
             return tied
         fewer = size.largest.copy()

@@ -52,7 +52,9 @@ class Weighted:
         V(u) is the chance after it: 1 after the last, and 0 below 0. It grows in the parameter, as curves are nested.
         """
         value = np.ones(total + 1)
-        longest = max(self.absent * absent + self.present * present for absent, present in self.folds)
+        longest = max(
+            self.absent * absent + self.present * present for absent, present in self.folds
+        )
         length = next_fast_len(total + 1 + longest, real=True)
         laws = {fold: self._laws(notion, parameter, *fold, length) for fold in set(self.folds)}
         for fold in reversed(self.folds):
@@ -60,7 +62,9 @@ class Weighted:
             value = np.clip(chance.max(axis=0), 0.0, 1.0)
         return min(1.0, float(value[total]) * (1 + SLACK))
 
-    def _laws(self, notion: Notion, parameter: float, absent: int, present: int, length: int) -> Array:
+    def _laws(
+        self, notion: Notion, parameter: float, absent: int, present: int, length: int
+    ) -> Array:
         """(m, length/2 + 1) transforms of the law of a fold's sum at each point that is worth choosing."""
         points = game_points(notion, parameter, absent, present, self.absent, self.present)
         sides = zip((absent, present), (self.absent, self.present), points, strict=True)
@@ -86,7 +90,12 @@ Measured against grids eight times as dense: 7e-4 for folds of hundreds of trial
 
 @functools.lru_cache(maxsize=64)
 def game_points(
-    notion: Notion, parameter: float, absent: int, present: int, weight_absent: int, weight_present: int
+    notion: Notion,
+    parameter: float,
+    absent: int,
+    present: int,
+    weight_absent: int,
+    weight_present: int,
 ) -> tuple[Array, Array]:
     """Points of a curve that are worth choosing: all of it roughly, densely around where the expected sum is least.
 
@@ -115,16 +124,24 @@ def allow_folds(design: Design) -> None:
         Refused: evidence that was stopped, repeated runs, folds that fitted each other, no selection trials.
     """
     if design.stopped:
-        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+        raise Refused(
+            "the number of trials depended on the data; only anytime bounds hold, such as betting"
+        )
     if design.runs != "independent":
         raise Refused("the exact bound needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused("the exact bound adds folds up only where none was tested on what another was fitted to")
+        raise Refused(
+            "the exact bound adds folds up only where none was tested on what another was fitted to"
+        )
     if not design.selection:
-        raise Refused("the exact bound of several folds needs selection trials, which say how errors weigh")
+        raise Refused(
+            "the exact bound of several folds needs selection trials, which say how errors weigh"
+        )
 
 
-def weighted(evidence: Evidence, notion: Notion, significance: float) -> tuple[Weighted, list[Counts]]:
+def weighted(
+    evidence: Evidence, notion: Notion, significance: float
+) -> tuple[Weighted, list[Counts]]:
     """The test for these folds, with weights from the first fold's selection, and the folds' counts.
 
     Raises:
@@ -147,11 +164,14 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
     """
     absent, present = (sum(fold[side] for fold in folds) for side in (0, 1))
     fpr, fnr = (
-        (k + 0.5) / (n + 1) for k, n in ((chosen.fp, chosen.fp + chosen.tn), (chosen.fn, chosen.fn + chosen.tp))
+        (k + 0.5) / (n + 1)
+        for k, n in ((chosen.fp, chosen.fp + chosen.tn), (chosen.fn, chosen.fn + chosen.tp))
     )
     if fpr + fnr >= 1 or not absent or not present:
         return 1, 1
-    if min(chosen.fp, chosen.fn) < RARE:  # an event of one side only: there the normal law says nothing
+    if (
+        min(chosen.fp, chosen.fn) < RARE
+    ):  # an event of one side only: there the normal law says nothing
         return (20, 1) if chosen.fp < chosen.fn else (1, 20)
     parameters = float(notion.parameter(fpr, fnr)) * np.linspace(1 / GRID, 1, GRID)
     alpha = np.concatenate([[0.0], ndtr(np.linspace(-5, 5, 201)), [1.0]])
@@ -163,14 +183,20 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
         sums = pair[0] * absent * alpha + pair[1] * present * beta
         worst = np.argmin(sums, axis=1)
         fprs, fnrs = alpha[worst], beta[np.arange(GRID), worst]
-        variance = pair[0] ** 2 * absent * fprs * (1 - fprs) + pair[1] ** 2 * present * fnrs * (1 - fnrs)
+        variance = pair[0] ** 2 * absent * fprs * (1 - fprs) + pair[1] ** 2 * present * fnrs * (
+            1 - fnrs
+        )
         variance += pair[0] ** 2 + pair[1] ** 2  # a corner has none of its own
-        score = (sums.min(axis=1) - pair[0] * absent * fpr - pair[1] * present * fnr) / np.sqrt(variance)
+        score = (sums.min(axis=1) - pair[0] * absent * fpr - pair[1] * present * fnr) / np.sqrt(
+            variance
+        )
         rejected = int(np.sum(np.minimum.accumulate(score >= critical)))
         following = score[min(rejected, GRID - 1)]
         return rejected + float(np.tanh(following / critical)) - 0.01 * sum(pair)
 
-    pairs = [(a, b) for a in range(1, 21) for b in range(1, 21) if min(a, b) <= 2 and math.gcd(a, b) == 1]
+    pairs = [
+        (a, b) for a in range(1, 21) for b in range(1, 21) if min(a, b) <= 2 and math.gcd(a, b) == 1
+    ]
     return max(pairs, key=proven)
 
 
@@ -198,11 +224,16 @@ def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> f
     return last_below(p_value, start, significance) if start > 0 else 0.0
 
 
-def rejected_by_folds(evidence: Evidence, notion: Notion, claim: float, significance: float) -> bool:
+def rejected_by_folds(
+    evidence: Evidence, notion: Notion, claim: float, significance: float
+) -> bool:
     """Whether the p-value of a claim is ≤ ``significance``.
 
     Raises:
         Refused: see `weighted`.
     """
     test, counts = weighted(evidence, notion, significance)
-    return all(map(all, test.folds)) and test.p_value(test.total(counts), notion, claim) <= significance
+    return (
+        all(map(all, test.folds))
+        and test.p_value(test.total(counts), notion, claim) <= significance
+    )

@@ -29,22 +29,30 @@ def kappa(significance: float) -> float:
 # --- the bound of one table -------------------------------------------------------------------------------------
 
 
-def likelihood_bound(fp: float, fn: float, absent: int, present: int, notion: Notion, level: float) -> float:
+def likelihood_bound(
+    fp: float, fn: float, absent: int, present: int, notion: Notion, level: float
+) -> float:
     """T(fp, fn): the least parameter whose curve comes within ``level`` of the half-counts; 0 where that of 0 does.
 
     >>> from audit.privacy import GDP
     >>> round(likelihood_bound(949, 743, 2000, 2000, GDP(), kappa(0.1)), 4)
     0.3404
     """
-    return float(likelihood_bounds(np.array([fp]), np.array([fn]), absent, present, notion, level)[0])
+    return float(
+        likelihood_bounds(np.array([fp]), np.array([fn]), absent, present, notion, level)[0]
+    )
 
 
-def likelihood_bounds(fp: Array, fn: Array, absent: int, present: int, notion: Notion, level: float) -> Array:
+def likelihood_bounds(
+    fp: Array, fn: Array, absent: int, present: int, notion: Notion, level: float
+) -> Array:
     """(k,) T of tables (k,)."""
     return _touched(fp, fn, absent, present, notion, level)[0]
 
 
-def closest(fp: float, fn: float, absent: int, present: int, notion: Notion, level: float) -> tuple[float, float]:
+def closest(
+    fp: float, fn: float, absent: int, present: int, notion: Notion, level: float
+) -> tuple[float, float]:
     """The point (FPR, FNR) of the curve of T(fp, fn) that is at distance ``level`` from the table."""
     _, fpr, fnr = _touched(np.array([fp]), np.array([fn]), absent, present, notion, level)
     return float(fpr[0]), float(fnr[0])
@@ -82,7 +90,9 @@ def farther(rate: Array, distance: Array) -> Array:
         signed = np.sqrt(2 * np.maximum(entropy(rate, p), 0.0))
         # d kl/dθ = 2(p − rate)/√(p(1 − p)); at no distance at all the derivative of √(2kl) is 2
         slope = np.where(
-            signed > 1e-8, 2 * (p - rate) / (np.sqrt(p * np.cos(theta) ** 2) * np.maximum(signed, 1e-8)), 2.0
+            signed > 1e-8,
+            2 * (p - rate) / (np.sqrt(p * np.cos(theta) ** 2) * np.maximum(signed, 1e-8)),
+            2.0,
         )
         step = (root - signed) / slope
         theta = np.clip(theta + step, start, (theta + math.pi / 2) / 2)
@@ -139,7 +149,9 @@ def pieces_of(notion: Notion, parameter: float) -> tuple[Piece, ...]:
     for place in range(len(ends) - 1):
         mine = (z - w > ends[place]) & (z - w < ends[place + 1])
         edge = np.array(corners[max(place - 1, 0) : place + 1]) if corners else np.zeros((0, 2))
-        piece = _piece(np.append(z[mine], ndtri(edge[:, 0])), np.append(w[mine], ndtri(edge[:, 1])), ends, slow)
+        piece = _piece(
+            np.append(z[mine], ndtri(edge[:, 0])), np.append(w[mine], ndtri(edge[:, 1])), ends, slow
+        )
         found += [piece] if piece is not None else []
     return tuple(found)
 
@@ -175,7 +187,9 @@ def _piece(z: Array, w: Array, ends: list[float], slow: bool) -> Piece | None:
 # --- all tables at a distance ---------------------------------------------------------------------------------------
 
 
-def frontier(notion: Notion, parameter: float, absent: int, present: int, level: float, fp: Array) -> Array:
+def frontier(
+    notion: Notion, parameter: float, absent: int, present: int, level: float, fp: Array
+) -> Array:
     """(k,) the largest real fn with T(fp, fn) ≥ ``parameter``, for each fp (k,), and TIES more; below 0 for none.
 
     Two tables whose T is the same number, mirror images say, must not be told apart by rounding: each belongs to the
@@ -217,8 +231,13 @@ def _with_corners(pieces: tuple[Piece, ...], sides: tuple[int, int]) -> Piece:
     for before, after in itertools.pairwise(pieces):
         fpr, fnr = float(after.fpr[0]), float(after.fnr[0])
         ratio = math.sqrt(fpr * (1 - fpr) / sides[0]) / math.sqrt(fnr * (1 - fnr) / sides[1])
-        angle = np.linspace(math.atan(before.slope[-1] * ratio), math.atan(after.slope[0] * ratio), 122)[1:-1]
-        parts += [(np.full(120, fpr), np.full(120, fnr), np.tan(angle) / ratio), dataclasses.astuple(after)]
+        angle = np.linspace(
+            math.atan(before.slope[-1] * ratio), math.atan(after.slope[0] * ratio), 122
+        )[1:-1]
+        parts += [
+            (np.full(120, fpr), np.full(120, fnr), np.tan(angle) / ratio),
+            dataclasses.astuple(after),
+        ]
     return Piece(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

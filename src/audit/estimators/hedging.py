@@ -68,7 +68,9 @@ def averaged(values: Array, groups: int) -> Array:
     if groups == values.shape[1]:
         return values
     starts = np.arange(groups) * values.shape[1] // groups
-    return np.asarray(np.add.reduceat(values, starts, axis=1) / np.diff(np.append(starts, values.shape[1])))
+    return np.asarray(
+        np.add.reduceat(values, starts, axis=1) / np.diff(np.append(starts, values.shape[1]))
+    )
 
 
 def candidates(sure: float, spread: float) -> Iterator[Array]:

@@ -51,14 +51,18 @@ class JointBayes:
         """
         self.allow(evidence.design, notion)
         piece = self._piece(evidence, notion)
-        return Bound(self.name, notion, self.lower(evidence.counts, piece), self.significance, "Bayesian")
+        return Bound(
+            self.name, notion, self.lower(evidence.counts, piece), self.significance, "Bayesian"
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """Binomial counts; of a kinked curve, a side that is chosen on selection trials."""
         if not design.independent:
             raise Refused("joint Bayes needs counts of independent trials under one attack")
         if len(notion.pieces()) > 1 and not design.selection:
-            raise Refused("joint Bayes over-claims at a kink, and there are no selection trials to choose a side on")
+            raise Refused(
+                "joint Bayes over-claims at a kink, and there are no selection trials to choose a side on"
+            )
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0; 0 where a class is empty. Of a kinked ``notion`` give one piece."""
@@ -79,7 +83,9 @@ class JointBayes:
         return max(pieces, key=lambda piece: float(piece.parameter(fpr, fnr)))
 
 
-def joint_bayes(counts: Counts, notion: Notion, significance: float = 0.1, prior: Prior = "jeffreys") -> float:
+def joint_bayes(
+    counts: Counts, notion: Notion, significance: float = 0.1, prior: Prior = "jeffreys"
+) -> float:
     """The parameter m with P(parameter ≤ m | counts) = significance, 0 where m = 0 already has more.
 
     Args:
@@ -108,7 +114,9 @@ def joint_bayes(counts: Counts, notion: Notion, significance: float = 0.1, prior
     return _root(excess, *_guess(*_rates(counts, prior), notion, significance))
 
 
-def posterior(counts: Counts, notion: Notion, prior: Prior = "jeffreys") -> Callable[[float], float]:
+def posterior(
+    counts: Counts, notion: Notion, prior: Prior = "jeffreys"
+) -> Callable[[float], float]:
     """m ↦ P(parameter ≤ m | counts) = P(FNR ≥ T_m(FPR)) = ∫ S(T_m(f)) dF(f).
 
     F is the posterior of the FPR, S the survival function of the FNR's. Any T is the inverse of its mirror image, so

@@ -19,7 +19,16 @@ from scipy.special import betainc, expit, ndtri
 
 from audit.core import Array, Bound, Design, Evidence, OtherGame, Refused
 from audit.estimators.power import midpoint
-from audit.privacy import GDP, STRICT, ZCDP, ApproximateDP, Notion, PureDP, direct_mu, rho_from_eps_delta
+from audit.privacy import (
+    GDP,
+    STRICT,
+    ZCDP,
+    ApproximateDP,
+    Notion,
+    PureDP,
+    direct_mu,
+    rho_from_eps_delta,
+)
 
 LARGEST = 60.0
 """No ε beyond it is looked for."""
@@ -80,7 +89,9 @@ class OneRun:
         return at_delta(
             notion,
             small_delta(m, self.significance),
-            lambda delta: max((epsilon(m, r, int(seen[r - 1]), delta, share) for r in made), default=0.0),
+            lambda delta: max(
+                (epsilon(m, r, int(seen[r - 1]), delta, share) for r in made), default=0.0
+            ),
         )
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
@@ -152,7 +163,9 @@ def allow_guesses(design: Design) -> None:
         Refused: when its own bits chose the threshold.
     """
     if not design.one_run:
-        raise OtherGame("it needs the canaries of one run, each in by its own coin; choose protocol=one_run")
+        raise OtherGame(
+            "it needs the canaries of one run, each in by its own coin; choose protocol=one_run"
+        )
     if design.selection:
         raise Refused("it needs guesses that no bits of the same run have chosen")
 
@@ -227,8 +240,12 @@ def ideal_guesses(notion: Notion, parameter: float, canaries: int) -> Array:
     """
     if isinstance(notion, GDP) and canaries:
         rank = (np.arange(canaries) + 0.5) / canaries
-        away = np.sort(np.abs(np.append(ndtri(rank) + parameter / 2, ndtri(rank) - parameter / 2)))[::-2]
+        away = np.sort(np.abs(np.append(ndtri(rank) + parameter / 2, ndtri(rank) - parameter / 2)))[
+            ::-2
+        ]
         rate = expit(away * parameter)
     else:
-        rate = np.full(canaries, 1 - midpoint(notion, parameter) if math.isfinite(parameter) else 1.0)
+        rate = np.full(
+            canaries, 1 - midpoint(notion, parameter) if math.isfinite(parameter) else 1.0
+        )
     return np.diff(np.floor(np.append(0.0, np.cumsum(rate)) + 1e-9)) > 0

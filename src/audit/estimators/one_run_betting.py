@@ -10,7 +10,16 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.core import Array, Bound, Design, Evidence
-from audit.estimators.one_run import LARGEST, OneRun, at_delta, guesses, ideal_guesses, root, small_delta, too_many
+from audit.estimators.one_run import (
+    LARGEST,
+    OneRun,
+    at_delta,
+    guesses,
+    ideal_guesses,
+    root,
+    small_delta,
+    too_many,
+)
 from audit.privacy import STRICT, Notion
 
 STAKES = np.geomspace(0.004, 0.98, 24)
@@ -100,5 +109,7 @@ def log_wealth(right: Array, eps: float) -> Array:
     m = len(right)
     after = np.unique(np.append(np.geomspace(1, m, LOOKS).astype(int), m))
     hits = np.cumsum(right)[after - 1]
-    become = np.outer(np.log1p(STAKES * math.exp(-eps)), hits) + np.outer(np.log1p(-STAKES), after - hits)
+    become = np.outer(np.log1p(STAKES * math.exp(-eps)), hits) + np.outer(
+        np.log1p(-STAKES), after - hits
+    )
     return np.logaddexp.reduce(become, axis=0) - math.log(len(STAKES))

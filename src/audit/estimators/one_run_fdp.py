@@ -48,12 +48,16 @@ class OneRunFDP:
         self.allow(evidence.design, notion)
         warning = ASSUMES + ("" if isinstance(notion, GDP) else CONVERTED)
         lower = self.lower(guesses(evidence), notion)
-        return Bound(self.name, notion, lower, self.significance, "finite-sample", warnings=(warning,))
+        return Bound(
+            self.name, notion, lower, self.significance, "finite-sample", warnings=(warning,)
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """See `allow_guesses`; and a notion that a Gaussian curve keeps."""
         if not isinstance(notion, GDP | ApproximateDP) or notion == ApproximateDP(0.0):
-            raise Refused("it assumes a Gaussian curve, and has bounds on μ and on (ε, δ) with δ > 0 only")
+            raise Refused(
+                "it assumes a Gaussian curve, and has bounds on μ and on (ε, δ) with δ > 0 only"
+            )
         allow_guesses(design)
 
     def lower(self, right: Array, notion: Notion) -> float:
@@ -92,7 +96,11 @@ def refutes(mu: float, canaries: int, made: int, right: int, significance: float
     References:
         Mahloujifar, Melis, Chaudhuri 2024, arXiv:2410.22235, Algorithm 3.
     """
-    r, h, full = significance * right / canaries, significance * (made - right) / canaries, made / canaries
+    r, h, full = (
+        significance * right / canaries,
+        significance * (made - right) / canaries,
+        made / canaries,
+    )
     for i in range(right - 1, -1, -1):
         if r + h > full or r >= 1:
             return True
@@ -108,4 +116,6 @@ def mu(canaries: int, made: int, right: int, significance: float) -> float:
     >>> round(mu(1000, 1000, 600, 0.05), 6), round(mu(1000, 100, 95, 0.05), 6)
     (0.16385, 0.786812)
     """
-    return root(lambda mu: -1.0 if refutes(mu, canaries, made, right, significance) else 1.0, LARGEST)
+    return root(
+        lambda mu: -1.0 if refutes(mu, canaries, made, right, significance) else 1.0, LARGEST
+    )

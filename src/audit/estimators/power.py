@@ -18,7 +18,11 @@ from audit.privacy import Notion
 
 
 def expected_bound(
-    lower: Callable[[Counts, Notion], float], notion: Notion, parameter: float, n_absent: int, n_present: int
+    lower: Callable[[Counts, Notion], float],
+    notion: Notion,
+    parameter: float,
+    n_absent: int,
+    n_present: int,
 ) -> float:
     """The bound that a perfect attack with one threshold, at FPR = FNR, is expected to reach: that of expected counts.
 
@@ -55,7 +59,9 @@ def midpoint(notion: Notion, parameter: float) -> float:
         return 0.5
     if notion.parameter(1e-300, 1e-300) <= parameter:
         return 0.0
-    return float(brentq(lambda rate: notion.parameter(rate, rate) - parameter, 1e-300, 0.5, xtol=1e-15))
+    return float(
+        brentq(lambda rate: notion.parameter(rate, rate) - parameter, 1e-300, 0.5, xtol=1e-15)
+    )
 
 
 # --- what an audit could have found -------------------------------------------------------------------------------------
@@ -77,7 +83,15 @@ class Tests(Protocol):
         ...
 
 
-def power(accuser: Estimator, notion: Notion, claim: float, fpr: float, fnr: float, absent: int, present: int) -> float:
+def power(
+    accuser: Estimator,
+    notion: Notion,
+    claim: float,
+    fpr: float,
+    fnr: float,
+    absent: int,
+    present: int,
+) -> float:
     """The probability that a bound exceeds a claim, where the threshold's true rates are ``fpr`` and ``fnr``.
 
     Exact for bounds from counts that know their region (`Tests`). For the others the share among AUDITS simulated
@@ -103,14 +117,25 @@ AUDITS = 200
 
 @functools.lru_cache(maxsize=1024)
 def _simulated(
-    accuser: Estimator, notion: Notion, claim: float, fpr: float, fnr: float, absent: int, present: int
+    accuser: Estimator,
+    notion: Notion,
+    claim: float,
+    fpr: float,
+    fnr: float,
+    absent: int,
+    present: int,
 ) -> float:
     rng = np.random.default_rng(0)
     found = 0
     for _ in range(AUDITS if absent and present else 0):
         # uniform numbers in a fixed order: the same draws at every rate, so that power rises with the truth
-        test, chosen = (_guesses(rng, fpr, fnr, round(absent * part), round(present * part)) for part in (1.0, 0.5))
-        shifted = dataclasses.replace(chosen, index=chosen.index + len(test), run=chosen.run + len(test))
+        test, chosen = (
+            _guesses(rng, fpr, fnr, round(absent * part), round(present * part))
+            for part in (1.0, 0.5)
+        )
+        shifted = dataclasses.replace(
+            chosen, index=chosen.index + len(test), run=chosen.run + len(test)
+        )
         evidence = Evidence((Fold(np.array([], int), shifted, 0.5, test),))
         try:
             found += _rejects(accuser, evidence, notion, claim)
@@ -122,7 +147,9 @@ def _simulated(
 def _rejects(accuser: Estimator, evidence: Evidence, notion: Notion, claim: float) -> bool:
     """Whether a claim is rejected: by its own test where a recipe has one, which is quicker than its whole bound."""
     rejects = getattr(accuser, "rejects", None)
-    return bool(rejects(evidence, notion, claim) if rejects else accuser(evidence, notion).lower > claim)
+    return bool(
+        rejects(evidence, notion, claim) if rejects else accuser(evidence, notion).lower > claim
+    )
 
 
 def _guesses(rng: np.random.Generator, fpr: float, fnr: float, absent: int, present: int) -> Scores:
@@ -182,7 +209,10 @@ def detectable(
         low, high = high, 2 * high
         if high > FARTHEST:
             return math.inf
-    return float(brentq(lacking, low, high, xtol=1e-10 if isinstance(accuser, Tests) else 1e-3)) / efficiency
+    return (
+        float(brentq(lacking, low, high, xtol=1e-10 if isinstance(accuser, Tests) else 1e-3))
+        / efficiency
+    )
 
 
 FARTHEST, MOST = 200.0, 1e8
@@ -223,10 +253,14 @@ def trials_needed(
     z = -float(ndtri(accuser.significance))
     too_few, enough = 1.0, math.inf
     exact = isinstance(accuser, Tests)
-    tolerance, rounds = (TOLERANCE, 24) if exact else (0.03, 6)  # a simulated power has a standard error of 0.03
+    tolerance, rounds = (
+        (TOLERANCE, 24) if exact else (0.03, 6)
+    )  # a simulated power has a standard error of 0.03
     for _ in range(rounds):
         reached = power(accuser, notion, claim, *rates, int(n), int(n))
-        too_few, enough = (too_few, min(enough, n)) if reached >= SURE else (max(too_few, n), enough)
+        too_few, enough = (
+            (too_few, min(enough, n)) if reached >= SURE else (max(too_few, n), enough)
+        )
         if 0 <= reached - SURE <= tolerance or enough - too_few <= 1:
             break
         score = float(ndtri(min(max(reached, 1e-12), 1 - 1e-12)))
@@ -253,7 +287,10 @@ def trials_foretold(
     middle = midpoint(notion, shown)
     fpr, missed = point(shown) if point else (middle, middle)
     near = max(min(fpr, 1 - fpr) / 100, 1e-12)
-    ends = max(fpr - near, 0.0), min(fpr + near, 1.0)  # a truth that never calls absent trials present is at an end
+    ends = (
+        max(fpr - near, 0.0),
+        min(fpr + near, 1.0),
+    )  # a truth that never calls absent trials present is at an end
     before, allowed, after = (float(notion.beta(rate, claim)) for rate in (ends[0], fpr, ends[1]))
     slope = max((before - after) / (ends[1] - ends[0]), 0.0)
     gap = allowed - missed

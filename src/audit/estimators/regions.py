@@ -47,7 +47,9 @@ class Region:
             return np.zeros(len(fpr))
         absent, present = Levels.every(self.absent), Levels.every(self.present)
         # places of levels are counts here
-        return probabilities(self.largest_fn, absent, present, np.asarray(fpr, float), np.asarray(fnr, float))
+        return probabilities(
+            self.largest_fn, absent, present, np.asarray(fpr, float), np.asarray(fnr, float)
+        )
 
 
 # --- counts, grouped where there are very many ----------------------------------------------------------------------
@@ -92,7 +94,12 @@ class Levels:
     def _at(n: int, top: Array) -> Levels:
         size = np.diff(top, prepend=-1)
         middle = top - (size - 1) / 2
-        return Levels(n, top, middle, gammaln(n + 1) - gammaln(middle + 1) - gammaln(n - middle + 1) + np.log(size))
+        return Levels(
+            n,
+            top,
+            middle,
+            gammaln(n + 1) - gammaln(middle + 1) - gammaln(n - middle + 1) + np.log(size),
+        )
 
     def up(self, count: float) -> int:
         """The place of the level that a count is rounded up to."""
@@ -135,7 +142,9 @@ def probabilities(largest: Array, absent: Levels, present: Levels, fpr: Array, f
     """
     return np.concatenate(
         [
-            _probabilities(largest, absent, present, fpr[start : start + CHUNK], fnr[start : start + CHUNK])
+            _probabilities(
+                largest, absent, present, fpr[start : start + CHUNK], fnr[start : start + CHUNK]
+            )
             for start in range(0, len(fpr), CHUNK)
         ]
         or [np.zeros(0)]
@@ -145,7 +154,9 @@ def probabilities(largest: Array, absent: Levels, present: Levels, fpr: Array, f
 CHUNK = 32
 
 
-def _probabilities(largest: Array, absent: Levels, present: Levels, fpr: Array, fnr: Array) -> Array:
+def _probabilities(
+    largest: Array, absent: Levels, present: Levels, fpr: Array, fnr: Array
+) -> Array:
     first, mass = absent.law(fpr)
     start, below = present.law(fnr)
     whole = mass.sum(axis=1)

@@ -41,7 +41,11 @@ Sample = tuple[float, float]
 
 
 def narrowed(
-    rising: Callable[[float], float], low: Sample, high: Sample, width: float = 1e-7, close: float = 0.0
+    rising: Callable[[float], float],
+    low: Sample,
+    high: Sample,
+    width: float = 1e-7,
+    close: float = 0.0,
 ) -> tuple[float, float]:
     """A bracket of a root, narrowed to ``width`` of itself, or to where the value at an end is within ``close`` (Illinois).
 
@@ -66,7 +70,12 @@ def narrowed(
 
 
 def first_below(
-    at: Callable[[float], float], start: float, most: float, target: float, width: float, close: float
+    at: Callable[[float], float],
+    start: float,
+    most: float,
+    target: float,
+    width: float,
+    close: float,
 ) -> float:
     """The least argument, up to ``most``, at which a falling probability is ≤ ``target``; see `narrowed`."""
 

@@ -44,7 +44,9 @@ class Points:
 
     def joined(self, other: Points) -> Points:
         """All of both."""
-        return Points(np.concatenate([self.rate, other.rate]), np.concatenate([self.is_fnr, other.is_fnr]))
+        return Points(
+            np.concatenate([self.rate, other.rate]), np.concatenate([self.is_fnr, other.is_fnr])
+        )
 
 
 @functools.lru_cache(maxsize=32)
@@ -62,10 +64,17 @@ def scan(
         way = _way(piece, absent, present)
         steps = np.linspace(0, way[-1], max(12, math.ceil(way[-1] / spacing)) + 1)
         found.append((np.interp(steps, way, piece.fpr), np.interp(steps, way, piece.fnr)))
-    fpr, fnr = (np.concatenate(rates) for rates in zip(*found, strict=True)) if found else np.zeros((2, 0))
-    fixed = Points.corners(notion, parameter).joined(Points(np.zeros(2), np.array([False, True])))  # and both ends
+    fpr, fnr = (
+        (np.concatenate(rates) for rates in zip(*found, strict=True)) if found else np.zeros((2, 0))
+    )
+    fixed = Points.corners(notion, parameter).joined(
+        Points(np.zeros(2), np.array([False, True]))
+    )  # and both ends
     if rough:
-        fpr, fnr = (np.concatenate(rates) for rates in zip((fpr, fnr), fixed.on(notion, parameter), strict=True))
+        fpr, fnr = (
+            np.concatenate(rates)
+            for rates in zip((fpr, fnr), fixed.on(notion, parameter), strict=True)
+        )
     else:
         fpr, fnr = Points.near(fpr, fnr).joined(fixed).on(notion, parameter)
     order = np.argsort(fpr - fnr, kind="stable")
@@ -75,7 +84,8 @@ def scan(
 def _way(piece: Piece, absent: int, present: int) -> Array:
     """(k,) length of the way along a piece; the noise of counts is the same everywhere in 2·arcsin √rate."""
     moves = [
-        2 * math.sqrt(n) * np.diff(np.arcsin(np.sqrt(rate))) for n, rate in ((absent, piece.fpr), (present, piece.fnr))
+        2 * math.sqrt(n) * np.diff(np.arcsin(np.sqrt(rate)))
+        for n, rate in ((absent, piece.fpr), (present, piece.fnr))
     ]
     return np.append(0.0, np.cumsum(np.hypot(*moves)))
 
@@ -117,7 +127,9 @@ class Size:
 
     def roughly(self, parameter: float) -> Points:
         """Points where the probability is among the highest, to begin with."""
-        fpr, fnr = scan(self.notion, parameter, self.sides[0].n, self.sides[1].n, 2.5 * self.spacing, rough=True)
+        fpr, fnr = scan(
+            self.notion, parameter, self.sides[0].n, self.sides[1].n, 2.5 * self.spacing, rough=True
+        )
         return _highest(fpr, fnr, self.of(fpr, fnr))
 
     def at(self, points: Points, parameter: float) -> float:
@@ -129,12 +141,15 @@ class Size:
         """(m,) probabilities at points."""
         return probabilities(self.largest, *self.sides, fpr, fnr)
 
-    def _between(self, parameter: float, fpr: Array, fnr: Array, peaks: Array) -> tuple[Array, Array]:
+    def _between(
+        self, parameter: float, fpr: Array, fnr: Array, peaks: Array
+    ) -> tuple[Array, Array]:
         """The peaks, and 7 points of the curve between each and either neighbour."""
         share = np.arange(1, 8) / 8
         neighbours = np.clip(np.concatenate([peaks - 1, peaks + 1]), 0, len(fpr) - 1)
         x, y = (
-            (np.tile(r[peaks], 2)[:, None] * (1 - share) + r[neighbours][:, None] * share).ravel() for r in (fpr, fnr)
+            (np.tile(r[peaks], 2)[:, None] * (1 - share) + r[neighbours][:, None] * share).ravel()
+            for r in (fpr, fnr)
         )
         x, y = Points.near(x, y).on(self.notion, parameter)
         x, y = np.append(x, fpr[peaks]), np.append(y, fnr[peaks])

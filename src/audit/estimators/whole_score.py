@@ -70,12 +70,21 @@ class WholeScore:
         def side(share: float, trials: int) -> Array:
             return ((rng.permutation(trials) + 0.5) / trials < share).astype(float)
 
-        known = [side(share, max(n // 2, 1)) for share, n in ((rate, n_absent), (1 - rate, n_present))]
+        known = [
+            side(share, max(n // 2, 1)) for share, n in ((rate, n_absent), (1 - rate, n_present))
+        ]
         sample = Sample(known[0], known[1], side(rate, n_absent), side(1 - rate, n_present))
         return lower_bound([sample], notion, self.significance)
 
     def power(
-        self, notion: Notion, claim: float, p: ArrayLike, q: ArrayLike, absent: int, present: int, audits: int = 400
+        self,
+        notion: Notion,
+        claim: float,
+        p: ArrayLike,
+        q: ArrayLike,
+        absent: int,
+        present: int,
+        audits: int = 400,
     ) -> float:
         """Probability that ``claim`` is refuted, simulated from a fixed seed; standard error ≤ 0.5/√audits.
 
@@ -119,7 +128,9 @@ class Sample:
 
     def before(self, rounds: int) -> tuple[Array, Array]:
         """Scores of both classes that are known after so many rounds."""
-        absent, present = (rounds * len(side) // max(self.rounds, 1) for side in (self.absent, self.present))
+        absent, present = (
+            rounds * len(side) // max(self.rounds, 1) for side in (self.absent, self.present)
+        )
         return (
             np.concatenate([self.known_absent, self.absent[:absent]]),
             np.concatenate([self.known_present, self.present[:present]]),
@@ -128,7 +139,10 @@ class Sample:
     def between(self, first: int, last: int) -> tuple[Array, Array]:
         """Test scores of both classes that these rounds consist of."""
         sides = (self.absent, self.present)
-        absent, present = (side[first * len(side) // self.rounds : last * len(side) // self.rounds] for side in sides)
+        absent, present = (
+            side[first * len(side) // self.rounds : last * len(side) // self.rounds]
+            for side in sides
+        )
         return absent, present
 
 
@@ -142,7 +156,9 @@ def delta_of(notion: Notion) -> float:
         return 0.0
     if isinstance(notion, ApproximateDP):
         return notion.delta
-    raise Refused("the whole score is bet on for pure and (ε, δ) claims; for GDP there is curve_betting")
+    raise Refused(
+        "the whole score is bet on for pure and (ε, δ) claims; for GDP there is curve_betting"
+    )
 
 
 def allow_bets(design: Design) -> None:
@@ -152,11 +168,15 @@ def allow_bets(design: Design) -> None:
         Refused: see `WholeScore`.
     """
     if design.stopped:
-        raise Refused("the number of trials depended on the data; only anytime bounds hold, such as betting")
+        raise Refused(
+            "the number of trials depended on the data; only anytime bounds hold, such as betting"
+        )
     if design.runs != "independent":
         raise Refused("betting needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused("betting needs folds that are tested in the order in which they are used, not K-fold")
+        raise Refused(
+            "betting needs folds that are tested in the order in which they are used, not K-fold"
+        )
     if not design.selection:
         raise Refused(NEEDS_SELECTION)
 
@@ -180,7 +200,12 @@ def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
     known: Scores | None = fold.selection
     if known is None or not len(known.absent) or not len(known.present):
         raise Refused(NEEDS_SELECTION)
-    return Sample(known.absent, known.present, rng.permutation(fold.test.absent), rng.permutation(fold.test.present))
+    return Sample(
+        known.absent,
+        known.present,
+        rng.permutation(fold.test.absent),
+        rng.permutation(fold.test.present),
+    )
 
 
 # --- how much is bet on which score -----------------------------------------------------------------------------------
@@ -210,7 +235,8 @@ class Levels:
         """
         values = np.unique(np.concatenate([absent, present]))
         share = [
-            np.bincount(np.searchsorted(values, side), minlength=len(values)) / len(side) for side in (absent, present)
+            np.bincount(np.searchsorted(values, side), minlength=len(values)) / len(side)
+            for side in (absent, present)
         ]
         mass = share[0] + share[1]
         fitted = isotonic_regression(share[1] / mass, weights=mass)
@@ -231,7 +257,9 @@ GROWTH = 1.15
 """The levels are fitted again whenever so many times as many trials are known: power 0.74 in place of 0.70."""
 
 
-def bets(levels: Levels, trials: float, eps: Array, delta: float, parts: tuple[float, float]) -> tuple[Array, Array]:
+def bets(
+    levels: Levels, trials: float, eps: Array, delta: float, parts: tuple[float, float]
+) -> tuple[Array, Array]:
     """How much is bet on "present" and on "absent" at each level, both (m, k), ≥ 0; one round's gains have variance 1.
 
     Args:
@@ -256,15 +284,21 @@ def bets(levels: Levels, trials: float, eps: Array, delta: float, parts: tuple[f
     return both[0][0] * scale, both[1][0] * scale
 
 
-def _direction(excess: Array, mass: Array, odds: Array, delta: float, noise: Array) -> tuple[Array, Array]:
+def _direction(
+    excess: Array, mass: Array, odds: Array, delta: float, noise: Array
+) -> tuple[Array, Array]:
     """The excess, cut where mean/deviation is largest, times mean/variance: (m, k) bets, and the noise (m,) as it is.
 
     A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet makes it worth while
     to cut it, and the whole direction is left out where nothing remains.
     """
     caps = CAPS if delta else CAPS[-1:]
-    bet = np.minimum(excess[:, None, :], caps[:, None] * np.max(excess, axis=1)[:, None, None])  # (m, caps, k)
-    mean = np.sum((1 + odds)[:, :, None] * mass * excess[:, None, :] * bet, axis=2) - delta * np.max(bet, axis=2)
+    bet = np.minimum(
+        excess[:, None, :], caps[:, None] * np.max(excess, axis=1)[:, None, None]
+    )  # (m, caps, k)
+    mean = np.sum(
+        (1 + odds)[:, :, None] * mass * excess[:, None, :] * bet, axis=2
+    ) - delta * np.max(bet, axis=2)
     variance = noise * np.sum(mass * bet**2, axis=2)
     variance = np.where(variance > 0, variance, 1.0)
     best = np.argmax(mean / np.sqrt(variance), axis=1)
@@ -298,9 +332,14 @@ class Stage:
         odds = np.exp(eps)[:, None]
         parts = (self.rounds / len(self.absent), self.rounds / len(self.present))
         present, absent = bets(self.levels, self.trials, eps, delta, parts)
-        of_absent, of_present = absent - odds * present, present - odds * absent  # what a trial of each level gains
+        of_absent, of_present = (
+            absent - odds * present,
+            present - odds * absent,
+        )  # what a trial of each level gains
         paid = delta * (np.max(present, axis=1) + np.max(absent, axis=1))
-        gains = averaged(of_absent[:, self.absent], self.rounds) + averaged(of_present[:, self.present], self.rounds)
+        gains = averaged(of_absent[:, self.absent], self.rounds) + averaged(
+            of_present[:, self.present], self.rounds
+        )
         return gains - paid[:, None], paid - np.min(of_absent, axis=1) - np.min(of_present, axis=1)
 
 
@@ -329,7 +368,9 @@ def refuted(played: Sequence[Stage], eps: Array, delta: float, significance: flo
 def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) -> float:
     """The last ε that is refuted before the first that stands, scanning upward from 0; 0 where a class is empty."""
     played, delta = stages(samples), delta_of(notion)
-    return last_refuted(lambda eps: refuted(played, eps, delta, significance), grids(samples, notion))
+    return last_refuted(
+        lambda eps: refuted(played, eps, delta, significance), grids(samples, notion)
+    )
 
 
 def grids(samples: Sequence[Sample], notion: Notion) -> Iterator[Array]:
@@ -345,6 +386,7 @@ def _sure(sample: Sample, notion: Notion) -> float:
     values, index = np.concatenate(sides), np.arange(sum(map(len, sides)))
     _, fpr, fnr = sweep(Scores(values, index >= len(sides[0]), index, index), 100)
     upper = (
-        upper_rate(rate * len(side), (1 - rate) * len(side), 5e-5) for rate, side in zip((fpr, fnr), sides, strict=True)
+        upper_rate(rate * len(side), (1 - rate) * len(side), 5e-5)
+        for rate, side in zip((fpr, fnr), sides, strict=True)
     )
     return min(float(np.max(notion.parameter(*upper))), hedging.LARGEST / 2)

@@ -97,14 +97,18 @@ class Ray:
             places = 2 * max(1, room)
             while waiting and len(under_way) < places:
                 # Tasks become smaller towards the end, so that all workers finish at about the same time.
-                batch = [waiting.popleft() for _ in range(min(size, math.ceil(len(waiting) / places)))]
+                batch = [
+                    waiting.popleft() for _ in range(min(size, math.ceil(len(waiting) / places)))
+                ]
                 under_way[task.remote(play, batch)] = batch
             finished = _wait(ray, list(under_way))
             if finished is None:
                 _refuse_without_cores(room)
                 continue
             seconds, played = _take(ray, finished)
-            size = max(1, int(self.task_seconds * len(under_way.pop(finished)) / max(seconds, 1e-3)))
+            size = max(
+                1, int(self.task_seconds * len(under_way.pop(finished)) / max(seconds, 1e-3))
+            )
             yield from played
 
     def _room(self, ray: Any) -> int:
@@ -130,7 +134,9 @@ def _wait(ray: Any, references: list[Any]) -> Any:
 
 def _refuse_without_cores(room: int) -> None:
     if room < 1:
-        raise AuditError("backend=ray: no node with a core is left; add one, and the same command goes on from here")
+        raise AuditError(
+            "backend=ray: no node with a core is left; add one, and the same command goes on from here"
+        )
 
 
 def _last_line(error: BaseException) -> str:
@@ -148,12 +154,18 @@ def _take(ray: Any, reference: Any) -> tuple[float, list[tuple[int, Trials]]]:
     try:
         seconds, played = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        missing = re.search(r"No module named '[^']*'", str(error))  # Ray hides the cause of what it cannot unpickle
+        missing = re.search(
+            r"No module named '[^']*'", str(error)
+        )  # Ray hides the cause of what it cannot unpickle
         if missing:
-            raise AuditError(f"backend=ray: {missing[0]} on a worker; install it on every node") from error
+            raise AuditError(
+                f"backend=ray: {missing[0]} on a worker; install it on every node"
+            ) from error
         if isinstance(error.cause, AuditError):
             raise error.cause from None
-        raise AuditError(f"backend=ray: a worker raised {_last_line(error)}; backend=serial shows where") from error
+        raise AuditError(
+            f"backend=ray: a worker raised {_last_line(error)}; backend=serial shows where"
+        ) from error
     except ray.exceptions.RayError as error:
         refuse_if_dead(at_once=True)
         raise AuditError(
@@ -196,16 +208,29 @@ class Auto:
                 return chosen
             except RayStartError as error:
                 _without_ray.append(error)
-        log.warning("backend=auto: the blocks are played in this process, since Ray cannot be had: %s", _without_ray[0])
+        log.warning(
+            "backend=auto: the blocks are played in this process, since Ray cannot be had: %s",
+            _without_ray[0],
+        )
         return Serial()
 
     def _choose(self, seconds: Sequence[float], left: int) -> Backend:
         """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
         workers = self.workers or cores()
         alone = left * seconds[1]
-        shared = self.startup + max(0.0, seconds[0] - seconds[1]) + math.ceil(left / workers) * seconds[1]
+        shared = (
+            self.startup
+            + max(0.0, seconds[0] - seconds[1])
+            + math.ceil(left / workers) * seconds[1]
+        )
         chosen = "serial" if alone <= shared else "ray"
-        log.info("backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)", chosen, alone, workers, shared)
+        log.info(
+            "backend=auto: %s (serial %.0f s, %d Ray workers %.0f s)",
+            chosen,
+            alone,
+            workers,
+            shared,
+        )
         return Serial() if alone <= shared else Ray(workers=self.workers)
 
 

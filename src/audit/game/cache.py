@@ -35,8 +35,12 @@ class Cache:
     def __post_init__(self) -> None:
         found = fingerprint(self.game)
         about = json.dumps(found, sort_keys=True, default=repr)
-        object.__setattr__(self, "folder", self.root / hashlib.sha256(about.encode()).hexdigest()[:16])
-        object.__setattr__(self, "_about", json.dumps(without_words(found), sort_keys=True, default=repr))
+        object.__setattr__(
+            self, "folder", self.root / hashlib.sha256(about.encode()).hexdigest()[:16]
+        )
+        object.__setattr__(
+            self, "_about", json.dumps(without_words(found), sort_keys=True, default=repr)
+        )
 
     folder: Path = dataclasses.field(init=False)
     _about: str = dataclasses.field(init=False, repr=False)
@@ -57,11 +61,25 @@ class Cache:
         except FileNotFoundError:
             return None
         except Exception as error:  # a file that somebody else has written can be wrong in any way
-            why = (error.strerror if isinstance(error, OSError) else None) or str(error) or "it is cut short"
-            log.warning("block %d is damaged (%s) and is played again: %s", block, " ".join(why.split()), path)
+            why = (
+                (error.strerror if isinstance(error, OSError) else None)
+                or str(error)
+                or "it is cut short"
+            )
+            log.warning(
+                "block %d is damaged (%s) and is played again: %s",
+                block,
+                " ".join(why.split()),
+                path,
+            )
             return None
         if seal != self._seal(block, trials):
-            log.warning("block %d is damaged (%s) and is played again: %s", block, self._fault(block, trials), path)
+            log.warning(
+                "block %d is damaged (%s) and is played again: %s",
+                block,
+                self._fault(block, trials),
+                path,
+            )
             return None
         return trials
 
@@ -79,8 +97,13 @@ class Cache:
         if any(array.shape[:1] != (count,) for array in _arrays(trials).values()):
             return f"it does not hold {count} trials"
         if not np.array_equal(trials.index, np.arange(first, first + count)):
-            return f"it holds the trials from {trials.index[0]} on where those from {first} on are due"
-        if trials.rows.shape != (count, len(trials.columns)) or trials.rows.dtype.kind not in "biuf":
+            return (
+                f"it holds the trials from {trials.index[0]} on where those from {first} on are due"
+            )
+        if (
+            trials.rows.shape != (count, len(trials.columns))
+            or trials.rows.dtype.kind not in "biuf"
+        ):
             return f"its rows are {trials.rows.dtype} of shape {trials.rows.shape}"
         if not np.isfinite(trials.rows).all():
             return "its rows are not finite"
@@ -92,7 +115,10 @@ class Cache:
         Raises:
             AuditError: when the folder cannot be written or is full.
         """
-        arrays: dict[str, Any] = {"columns": _names(trials), "seal": np.array(self._seal(block, trials))}
+        arrays: dict[str, Any] = {
+            "columns": _names(trials),
+            "seal": np.array(self._seal(block, trials)),
+        }
         arrays |= _arrays(trials)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -76,13 +76,23 @@ def _contents(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise AuditError(f"cannot read {path} ({error.strerror}); it tells whether kept trials are stale") from error
+        raise AuditError(
+            f"cannot read {path} ({error.strerror}); it tells whether kept trials are stale"
+        ) from error
 
 
 def _describe(thing: Any) -> list[Any]:
     """Class, block and fields, down to the parts of a mechanism that is made of others."""
-    fields = {name: _inside(value) for name, value in _fields(thing).items()} if _is_record(thing) else repr(thing)
-    return [f"{type(thing).__module__}.{type(thing).__qualname__}", getattr(thing, "block", None), fields]
+    fields = (
+        {name: _inside(value) for name, value in _fields(thing).items()}
+        if _is_record(thing)
+        else repr(thing)
+    )
+    return [
+        f"{type(thing).__module__}.{type(thing).__qualname__}",
+        getattr(thing, "block", None),
+        fields,
+    ]
 
 
 def _inside(value: Any) -> Any:
@@ -97,13 +107,17 @@ def without_words(about: dict[str, Any]) -> dict[str, Any]:
     >>> without_words({"mechanism": ["pkg.Program", 100, {"argv": ["run", "hunter2"], "batch": 5}], "seed": 0})
     {'mechanism': ['pkg.Program', 100, {'argv': ['***', '***'], 'batch': 5}], 'seed': 0}
     """
-    return about | {part: _without_words(about[part]) for part in ("mechanism", "features") if part in about}
+    return about | {
+        part: _without_words(about[part]) for part in ("mechanism", "features") if part in about
+    }
 
 
 def _without_words(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_words(below) for name, below in value.items()}
-    if isinstance(value, list) and len(value) == 3 and isinstance(value[2], dict):  # what `_describe` makes
+    if (
+        isinstance(value, list) and len(value) == 3 and isinstance(value[2], dict)
+    ):  # what `_describe` makes
         return [*value[:2], _without_words(value[2])]
     if isinstance(value, list):
         return [_without_words(below) for below in value]
@@ -112,8 +126,18 @@ def _without_words(value: Any) -> Any:
 
 def _modules(thing: Any) -> set[str]:
     """Where the classes of a thing and of its parts are written, and what other code they name."""
-    parts = thing if isinstance(thing, list | tuple) else _fields(thing).values() if _is_record(thing) else ()
-    own = set() if isinstance(thing, list | tuple) else {type(thing).__module__, *getattr(thing, "modules", ())}
+    parts = (
+        thing
+        if isinstance(thing, list | tuple)
+        else _fields(thing).values()
+        if _is_record(thing)
+        else ()
+    )
+    own = (
+        set()
+        if isinstance(thing, list | tuple)
+        else {type(thing).__module__, *getattr(thing, "modules", ())}
+    )
     nested = (part for part in parts if isinstance(part, list | tuple) or _is_record(part))
     return own.union(*(_modules(part) for part in nested))
 
@@ -151,12 +175,18 @@ def sources(modules: Sequence[str]) -> dict[str, str]:
         if name in found or (module is None and not _own(name)):
             continue
         found[name] = _text(name)
-        used = (_used_by(module) if module is not None else set()) | (_imported_by(name) if theirs else set())
+        used = (_used_by(module) if module is not None else set()) | (
+            _imported_by(name) if theirs else set()
+        )
         waiting += [other for other in used if _top(other) == _top(name) or _own(other)]
         packages |= {_top(other) for other in used} if theirs else set()
-    ours = ("mbi", "jax", "dp_accounting") if any("mechanisms" in module for module in found) else ()
+    ours = (
+        ("mbi", "jax", "dp_accounting") if any("mechanisms" in module for module in found) else ()
+    )
     heavy = {"numpy", *ours}
-    return found | {name: version for name in sorted(heavy | packages) if (version := _version(name))}
+    return found | {
+        name: version for name in sorted(heavy | packages) if (version := _version(name))
+    }
 
 
 def _top(name: str) -> str:
@@ -226,7 +256,9 @@ def _imported_by(name: str) -> set[str]:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
-            up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            up = (
+                package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            )
             base = ".".join([*up, *([node.module] if node.module else [])])
             names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     return names - {""}

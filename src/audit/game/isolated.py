@@ -51,7 +51,11 @@ def notes_of(mechanism: Any, data: Any) -> tuple[str, ...]:
 
 
 def _cure(ended: runner.Ended) -> str:
-    return "fix it, or raise mechanism.timeout" if isinstance(ended, runner.TimedOut) else "fix the mechanism"
+    return (
+        "fix it, or raise mechanism.timeout"
+        if isinstance(ended, runner.TimedOut)
+        else "fix the mechanism"
+    )
 
 
 def is_isolated(mechanism: Any) -> bool:

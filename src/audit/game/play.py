@@ -49,10 +49,14 @@ def _said_of(where: str) -> Iterator[None]:
     except AuditError:
         raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and not runner.apart():  # a person's Ctrl-C, and no part of the game
+        if (
+            isinstance(error, KeyboardInterrupt) and not runner.apart()
+        ):  # a person's Ctrl-C, and no part of the game
             raise
         log.debug("%s", where, exc_info=True)
-        raise AuditError(f"{where}: {plain.of_error(error)}; mend the mechanism or the features") from error
+        raise AuditError(
+            f"{where}: {plain.of_error(error)}; mend the mechanism or the features"
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +113,9 @@ class Game(_Setting):
         columns = self.features(releases, self.challenge)
         _check(columns, half, lambda row: self._where(block, 2 * row + int(bit)))
         spent = releases.spent() if isinstance(releases, Reporting) else None
-        if spent is not None and not (np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))):
+        if spent is not None and not (
+            np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))
+        ):
             raise AuditError(
                 f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
             )
@@ -119,14 +125,22 @@ class Game(_Setting):
         """Of which trial something is said: the ``place``-th one of a side; −1 for either where it is not known."""
         if side < 0:
             return self._where(block, 0)
-        return self._where(block, side, side + self.block - 2) if place < 0 else self._where(block, side + 2 * place)
+        return (
+            self._where(block, side, side + self.block - 2)
+            if place < 0
+            else self._where(block, side + 2 * place)
+        )
 
     def _where(self, block: int, place: int, last: int | None = None) -> str:
         """Of which trial, or of which of every second trial up to ``last``, something is said."""
         start, name = block * self.mechanism.block, type(self.mechanism).__name__
         which = f"trial {start + place}"
         if last is not None and last > place:
-            others = f", {start + place + 2} … {start + last}" if last > place + 2 else f" and {start + last}"
+            others = (
+                f", {start + place + 2} … {start + last}"
+                if last > place + 2
+                else f" and {start + last}"
+            )
             which = f"one of the trials {start + place}{others}"
         return f"{name}, {which} (seed {self.seed}, block {block})"
 
@@ -161,13 +175,18 @@ class CanaryGame(_Setting):
         Raises:
             AuditError: when the mechanism shows nothing of single canaries, or rows that are not numbers.
         """
-        coins, rng = (np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, k))) for k in (2, 3))
+        coins, rng = (
+            np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, k)))
+            for k in (2, 3)
+        )
         bits = coins.random(self.block) < 0.5
         with _said_of(self._where(block, 0)):
             columns = self._rows(bits, rng)
         _check(columns, self.block, lambda row: self._where(block, row))
         index = np.arange(block * self.block, (block + 1) * self.block)
-        return Trials(columns.names, np.asarray(columns.values), bits, index, np.full(self.block, block))
+        return Trials(
+            columns.names, np.asarray(columns.values), bits, index, np.full(self.block, block)
+        )
 
     def _rows(self, bits: Array, rng: np.random.Generator) -> Columns:
         releases = self.mechanism.release(self.challenge.data(list(bits)), 1, rng)

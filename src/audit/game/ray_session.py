@@ -86,9 +86,13 @@ def start_ray(address: str | None, workers: int | None) -> Any:
         RayStartError: when it cannot be started or reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray warns of a change that is not ours
+    os.environ.setdefault(
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+    )  # else Ray warns of a change that is not ours
     if (address or "").startswith("ray://") and (Path.home() / ".ray/auth_token").exists():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray's client shows its token only if told before the import
+        os.environ.setdefault(
+            "RAY_AUTH_MODE", "token"
+        )  # Ray's client shows its token only if told before the import
     import ray
 
     if not ray.is_initialized():
@@ -165,7 +169,10 @@ def _on_loopback(ray: Any, address: str | None) -> Iterator[None]:
 @contextlib.contextmanager
 def _sigterm_kept() -> Iterator[None]:
     """Ray puts a handler of its own for SIGTERM, which prints a stack, in the place of the one that was there."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is None:
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is None
+    ):
         yield  # only the main thread may set handlers, and only those that Python knows can be put back
         return
     handler = signal.getsignal(signal.SIGTERM)
@@ -212,7 +219,9 @@ def _private_token() -> None:
         file, aside = tempfile.mkstemp(dir=path.parent)  # mode 600
         with open(file, "w") as written:
             written.write(secrets.token_hex(32))
-        with contextlib.suppress(FileExistsError):  # another process was sooner, and its token is as good
+        with contextlib.suppress(
+            FileExistsError
+        ):  # another process was sooner, and its token is as good
             os.link(aside, path)  # whole or not there
         os.unlink(aside)
     if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
@@ -364,7 +373,9 @@ def _own_folder() -> Path:
     return folder
 
 
-LONGEST = 107 - len("/audit-ray-12345678/r/session_2026-12-01_02-54-31_564463_1234567/sockets/plasma_store")
+LONGEST = 107 - len(
+    "/audit-ray-12345678/r/session_2026-12-01_02-54-31_564463_1234567/sockets/plasma_store"
+)
 """Of the temporary folder's name: a socket's has 107 bytes at most."""
 
 
@@ -387,7 +398,12 @@ def _luggage(folder: Path) -> Path:
 
     That is this package, and whatever was imported from elsewhere than where Python and its packages are installed.
     """
-    installed = {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")}
+    installed = {
+        sys.prefix,
+        sys.base_prefix,
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+    }
     folder.mkdir()
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -397,7 +413,9 @@ def _luggage(folder: Path) -> Path:
         if name != "audit" and any(path.is_relative_to(Path(home).resolve()) for home in installed):
             continue
         if path.name == "__init__.py":
-            shutil.copytree(path.parent, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                path.parent, folder / name, ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(path, folder / f"{name}.py")
     return folder

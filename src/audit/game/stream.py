@@ -60,11 +60,17 @@ class Played:
         refuse_by_arithmetic(-(-(first + count) // size) - first // size, size)
         one, arrays = Trials((), *(np.empty(0) for _ in range(4))), dict[str, Any]()
         for block, part in self._blocks(blocks):
-            if not arrays:  # only now is it known how wide they are, and what their columns are called
+            if (
+                not arrays
+            ):  # only now is it known how wide they are, and what their columns are called
                 self.check_columns(part.columns)
                 refuse_if_too_many(part, count)
                 one, arrays = part[:0], _room_for(part, count)
-            refuse_if_unlike(one, part, f"{type(self.game.mechanism).__name__}, block {block} (seed {self.game.seed})")
+            refuse_if_unlike(
+                one,
+                part,
+                f"{type(self.game.mechanism).__name__}, block {block} (seed {self.game.seed})",
+            )
             start = block * size - first
             inside = slice(max(0, start), min(count, start + size))
             for name, array in arrays.items():
@@ -83,7 +89,9 @@ class Played:
             self.tally.cached += 1
             self.watch(len(kept))
             yield block, kept
-        for block, trials in self.backend.run(play_of(carried(self.game)), missing) if missing else ():
+        for block, trials in (
+            self.backend.run(play_of(carried(self.game)), missing) if missing else ()
+        ):
             cache.save(block, trials)
             self.tally.played += 1
             self.watch(len(trials))
@@ -137,12 +145,17 @@ class Stored:
             AuditError: says how many there are.
         """
         if count > self.limit:
-            raise AuditError(f"trials={count} asks for more than the {self.limit:,} stored; give trials={self.limit}")
+            raise AuditError(
+                f"trials={count} asks for more than the {self.limit:,} stored; give trials={self.limit}"
+            )
 
     @functools.cached_property
     def _stream(self) -> Trials:
         rng, bits = np.random.default_rng(self.seed), self.recorded.bits
-        sides = [rng.permutation(np.flatnonzero(bits == bit))[:count] for bit, count in enumerate(self.sides)]
+        sides = [
+            rng.permutation(np.flatnonzero(bits == bit))[:count]
+            for bit, count in enumerate(self.sides)
+        ]
         # The i-th of n stands at (i + ½)/n of the stream; a stable sort takes the absent one first where two are level.
         level = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in self.sides])
         order = np.concatenate(sides)[np.argsort(level, kind="stable")]
@@ -198,7 +211,9 @@ COPIES, WORK = 1.5, 500
 
 def memory(part: Trials, count: int) -> float:
     """Bytes that an audit of ``count`` trials like those of ``part`` takes at its peak, beyond what an empty one takes."""
-    each = sum(getattr(part, name).nbytes for name in TRIAL_ARRAYS if getattr(part, name) is not None) / len(part)
+    each = sum(
+        getattr(part, name).nbytes for name in TRIAL_ARRAYS if getattr(part, name) is not None
+    ) / len(part)
     return count * (COPIES * each + WORK)
 
 

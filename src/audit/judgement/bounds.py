@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from audit.accountants import ExPostRDP
-from audit.core import AuditError, Bound, Claim, Estimator, Evidence, OtherGame, Refused, progressive
+from audit.core import (
+    AuditError,
+    Bound,
+    Claim,
+    Estimator,
+    Evidence,
+    OtherGame,
+    Refused,
+    progressive,
+)
 from audit.coverage.table import look_up
 from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -45,7 +54,9 @@ def bound_all(
     if not bounds or bounds[0].estimator != first or not isinstance(bounds[0].notion, GDP):
         why = refused.get(first, "it has no bound in GDP")
         raise AuditError(f"estimator={first} cannot give mu_emp: {why}")
-    reasons_to_show = {name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)}
+    reasons_to_show = {
+        name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)
+    }
     return tuple(measured(bound, evidence) for bound in bounds), reasons_to_show
 
 
@@ -91,7 +102,11 @@ def with_significance(estimate: Estimator, significance: float) -> Estimator:
 
 
 def suspicion(
-    test: Estimator, others: Sequence[Estimator], evidence: Evidence, bounds: Sequence[Bound], notion: Notion
+    test: Estimator,
+    others: Sequence[Estimator],
+    evidence: Evidence,
+    bounds: Sequence[Bound],
+    notion: Notion,
 ) -> Bound:
     """The largest finite-sample bound of a family that is wrong with probability ≤ 10 % all
     together.
@@ -108,7 +123,13 @@ def suspicion(
     """
     half = SUSPICION / 2
     family = [test_claim(with_significance(test, half), evidence, notion)]
-    finite = {bound.estimator for bound in bounds if bound.kind == "finite-sample" and bound.notion == notion}
+    finite = {
+        bound.estimator
+        for bound in bounds
+        if bound.kind == "finite-sample" and bound.notion == notion
+    }
     sharing = [estimate for estimate in others if estimate.name in finite - {family[0].estimator}]
-    family += [with_significance(estimate, half / len(sharing))(evidence, notion) for estimate in sharing]
+    family += [
+        with_significance(estimate, half / len(sharing))(evidence, notion) for estimate in sharing
+    ]
     return max(family, key=lambda bound: bound.lower)

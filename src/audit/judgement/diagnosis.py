@@ -59,9 +59,13 @@ def diagnose(trials: Trials, constant: bool) -> Diagnosis:
     return Diagnosis(None, atoms, None if atoms else first(_is_two_sided), _has_fractions(rows))
 
 
-def _first_column(names: tuple[str, ...], rows: Array, bits: Array, places: list[int], differs: object) -> str | None:
+def _first_column(
+    names: tuple[str, ...], rows: Array, bits: Array, places: list[int], differs: object
+) -> str | None:
     assert callable(differs)
-    return next((names[place] for place in places if differs(rows[~bits, place], rows[bits, place])), None)
+    return next(
+        (names[place] for place in places if differs(rows[~bits, place], rows[bits, place])), None
+    )
 
 
 def _atom_differs(absent: Array, present: Array) -> bool:
@@ -70,7 +74,10 @@ def _atom_differs(absent: Array, present: Array) -> bool:
     if len(values) > 0.5 * (len(absent) + len(present)):  # hardly anything repeats
         return False
     for value in values[np.argsort(-counts)][:20]:
-        share_absent, share_present = float(np.mean(absent == value)), float(np.mean(present == value))
+        share_absent, share_present = (
+            float(np.mean(absent == value)),
+            float(np.mean(present == value)),
+        )
         variance = share_absent * (1 - share_absent) / len(absent)
         variance += share_present * (1 - share_present) / len(present)
         least = 1 / min(len(absent), len(present))  # where the value is on one side only
@@ -84,7 +91,9 @@ def _is_two_sided(absent: Array, present: Array) -> bool:
     middle = np.median(np.concatenate([absent, present]))
     by_size = abs(area(absent, present) - 0.5)
     by_distance = abs(area(np.abs(absent - middle), np.abs(present - middle)) - 0.5)
-    spread = np.sqrt(1 / (12 * len(absent)) + 1 / (12 * len(present)))  # of an area where nothing differs
+    spread = np.sqrt(
+        1 / (12 * len(absent)) + 1 / (12 * len(present))
+    )  # of an area where nothing differs
     return bool(by_distance > by_size + CLEAR * spread)
 
 
@@ -101,5 +110,7 @@ def _event_in_words(trials: Trials) -> str:
     named = [name for name, value in zip(trials.columns, row, strict=True) if value]
     if "is_exception" in named:
         return "ended in one and the same exception"
-    shown = ", ".join(f"{name} = {value:g}" for name, value in zip(trials.columns[:4], row[:4], strict=True))
+    shown = ", ".join(
+        f"{name} = {value:g}" for name, value in zip(trials.columns[:4], row[:4], strict=True)
+    )
     return f"put out one and the same ({shown}{', …' if len(row) > 4 else ''})"

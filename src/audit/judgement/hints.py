@@ -69,7 +69,9 @@ def next_step(at: Situation) -> NextStep | None:
     if at.verdict.violated:
         return None
     if at.verdict.word == "failed":
-        return NextStep("Fix what is audited, or what calls it, so that its output depends on its noise.")
+        return NextStep(
+            "Fix what is audited, or what calls it, so that its output depends on its noise."
+        )
     step = next(filter(None, (hint(at) for hint in HINTS)), None)
     if step is None or not step.changes:
         return step
@@ -129,7 +131,9 @@ def _needed(at: Situation, ratio: float) -> float:
     significance = at.significance * coming / spent
     # The operating point of a claim on rare events: as many errors of the rarer kind as were seen.
     claimed = at.claim.parameter
-    a_side = trials_foretold(significance, at.claim.notion, claimed, ratio * claimed, _operating_point(at))
+    a_side = trials_foretold(
+        significance, at.claim.notion, claimed, ratio * claimed, _operating_point(at)
+    )
     if not a_side < MOST_TRIALS:
         return math.inf
     total = 2 * a_side * at.trials / max(at.tested, 1)
@@ -146,7 +150,11 @@ def _operating_point(at: Situation) -> Callable[[float], tuple[float, float]]:
 def _better_attacker(at: Situation) -> NextStep | None:
     """The attack ranks trials clearly worse than the exact likelihood ratio, or cannot see what the rows show."""
     attacker = at.choices.get("attacker")
-    if at.efficiency is not None and at.efficiency.ranking < TIGHT and attacker != "likelihood_ratio":
+    if (
+        at.efficiency is not None
+        and at.efficiency.ranking < TIGHT
+        and attacker != "likelihood_ratio"
+    ):
         why = f"The attack ranks trials at {at.efficiency.ranking:.0%} of the optimal test, which this mechanism knows."
         return NextStep(why, (("attacker", "likelihood_ratio"),))
     odd = at.diagnosis.atoms or at.diagnosis.two_sided
@@ -199,7 +207,9 @@ def _another_pair(at: Situation) -> NextStep | None:
     """Nothing else is left to try on this pair; of floating-point outputs the last bits are another matter."""
     if at.verdict.word != "loose":
         return None
-    why = "Try another pair: canary=pair takes any two data sets, and a leak may show on others only."
+    why = (
+        "Try another pair: canary=pair takes any two data sets, and a leak may show on others only."
+    )
     if not (at.own and at.diagnosis.fractions) or at.choices.get("features") == "bits":
         return NextStep(why)
     return NextStep(

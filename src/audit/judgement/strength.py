@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 
 from audit import privacy
-from audit.core import Areas, Array, Claim, Counts, Efficiency, Estimator, Evidence, Fold, Scores, Strength
+from audit.core import (
+    Areas,
+    Array,
+    Claim,
+    Counts,
+    Efficiency,
+    Estimator,
+    Evidence,
+    Fold,
+    Scores,
+    Strength,
+)
 from audit.estimators.exact import Exact
 from audit.estimators.joint_bayes import joint_bayes
 from audit.estimators.power import mu_from_auc
@@ -96,8 +107,12 @@ def _without(fold: Fold, place: int, groups: int) -> Fold:
 
 def part_of(scores: Scores, where: Array) -> Scores:
     """The scores at a mask or array of places."""
-    arrays: dict[str, Any] = {field.name: getattr(scores, field.name) for field in dataclasses.fields(scores)}
-    kept: dict[str, Any] = {name: None if value is None else value[where] for name, value in arrays.items()}
+    arrays: dict[str, Any] = {
+        field.name: getattr(scores, field.name) for field in dataclasses.fields(scores)
+    }
+    kept: dict[str, Any] = {
+        name: None if value is None else value[where] for name, value in arrays.items()
+    }
     return Scores(**kept)
 
 

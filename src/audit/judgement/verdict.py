@@ -64,7 +64,11 @@ def judge(found: Findings) -> Verdict:
     """The first word that fits, and why."""
     claim, accusing, strength = found.claim, found.accusing, found.strength
     if found.one_event is not None:
-        return Verdict("failed", f"Nothing was audited: every run of both data sets {found.one_event}.", accusing)
+        return Verdict(
+            "failed",
+            f"Nothing was audited: every run of both data sets {found.one_event}.",
+            accusing,
+        )
     if accusing.lower > claim.parameter:
         return Verdict("violation", _violation(found), accusing, strength)
     if found.computed is not None:
@@ -77,11 +81,21 @@ def judge(found: Findings) -> Verdict:
         reason = f"No violation found: the bound is {accusing.notion.label(accusing.lower)}, the claim {claim}."
         return Verdict("inconclusive", reason, accusing)
     if strength.upper < TIGHT * claim.parameter:
-        return Verdict("loose", f"No violation found. {_shown(claim, strength)} {cause(found)}", accusing, strength)
+        return Verdict(
+            "loose",
+            f"No violation found. {_shown(claim, strength)} {cause(found)}",
+            accusing,
+            strength,
+        )
     if strength.lower > HALF * claim.parameter:
         reason = f"No violation found, and little room below the claim. {_shown(claim, strength)}"
         return Verdict("tight", reason, accusing, strength)
-    return Verdict("inconclusive", f"No violation found. {_shown(claim, strength)} {_too_few()}", accusing, strength)
+    return Verdict(
+        "inconclusive",
+        f"No violation found. {_shown(claim, strength)} {_too_few()}",
+        accusing,
+        strength,
+    )
 
 
 def computed_excess(exact: tuple[Array, Array] | None, claim: Claim) -> float | None:
@@ -133,7 +147,9 @@ def _explain_infinite_estimate(counts: Counts) -> str:
 
 
 def _computed(found: Findings, parameter: float) -> str:
-    needs = found.claim.notion.label(parameter) if math.isfinite(parameter) else "an infinite parameter"
+    needs = (
+        found.claim.notion.label(parameter) if math.isfinite(parameter) else "an infinite parameter"
+    )
     return (
         f"It leaks more than it claims: the exact tradeoff curve of this pair is known and needs {needs} against"
         f" {found.claim}. This is computed, not estimated; these trials alone would not have shown it at"
@@ -189,7 +205,9 @@ def cause(found: Findings) -> str:
             f"The cause is the threshold: the attack ranks trials at {efficiency.ranking:.0%} of the optimal test, and"
             f" its threshold keeps {efficiency.threshold:.0%}."
         )
-    if efficiency.possible + 1.645 * efficiency.error < TIGHT * target_mu(claim, references((claim,))[0]):
+    if efficiency.possible + 1.645 * efficiency.error < TIGHT * target_mu(
+        claim, references((claim,))[0]
+    ):
         return (
             f"The cause is the mechanism: on this pair the exact likelihood ratio itself shows a μ of only"
             f" {efficiency.possible:.3f}."

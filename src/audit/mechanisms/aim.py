@@ -118,7 +118,9 @@ def adaptive_mu(rho: float, columns: int) -> float:
 
 def _noise(rho: Array | float) -> tuple[Array, Array]:
     """Standard deviation and selection ε of a round that spends ρ."""
-    return np.sqrt(1 / (2 * MEASURING * np.asarray(rho))), np.sqrt(8 * (1 - MEASURING) * np.asarray(rho))
+    return np.sqrt(1 / (2 * MEASURING * np.asarray(rho))), np.sqrt(
+        8 * (1 - MEASURING) * np.asarray(rho)
+    )
 
 
 def _cost(sigma: Array, epsilon: Array) -> Array:
@@ -177,7 +179,10 @@ class Pool:
     def problem(self, trials: Array) -> Problem:
         """The fit of these trials to all that they have measured."""
         precision = {c: p[trials] for c, p in self.precision.items()}
-        noisy = {c: w[trials] / np.where(precision[c], precision[c], 1)[:, None] for c, w in self.weighted.items()}
+        noisy = {
+            c: w[trials] / np.where(precision[c], precision[c], 1)[:, None]
+            for c, w in self.weighted.items()
+        }
         weight = {c: np.broadcast_to(precision[c][:, None], y.shape) for c, y in noisy.items()}
         with np.errstate(divide="ignore"):
             variances = [y.shape[1] / precision[c] for c, y in noisy.items()]
@@ -185,7 +190,9 @@ class Pool:
         sizes = dict(zip(self.domain.columns, self.domain.sizes, strict=True))
         constant = np.empty(len(trials))
         for structure, where in self.structures(trials):
-            constant[where] = marginals.lipschitz(structure, sizes, {c: precision[c][where] for c in structure})
+            constant[where] = marginals.lipschitz(
+                structure, sizes, {c: precision[c][where] for c in structure}
+            )
         return Problem(self.domain, noisy, weight, total, constant)
 
     def structures(self, trials: Array) -> list[tuple[Structure, Array]]:
@@ -228,7 +235,9 @@ class Round:
             bias = math.sqrt(2 / math.pi) * self.sigma * len(answer)
             scores[:, i] = weight * (np.abs(answer - self.estimate[clique]).sum(axis=1) - bias)
         sharpness = self.epsilon / (2 * max(weights.values()))
-        return np.asarray(log_softmax(np.where(self.allowed, sharpness[:, None] * scores, -np.inf), axis=1))
+        return np.asarray(
+            log_softmax(np.where(self.allowed, sharpness[:, None] * scores, -np.inf), axis=1)
+        )
 
 
 @dataclasses.dataclass
@@ -253,7 +262,16 @@ class Course:
         rho = rho_from_eps_delta(mechanism.eps, mechanism.delta)
         sigma, epsilon = _noise(np.full(trials, rho / (ROUNDS * len(data.domain.columns))))
         pool, ledger = Pool.empty(data.domain, trials), Ledger(rho, trials)
-        return Course(mechanism, data, weights_of(data.domain), pool, ledger, sigma, epsilon, np.arange(trials))
+        return Course(
+            mechanism,
+            data,
+            weights_of(data.domain),
+            pool,
+            ledger,
+            sigma,
+            epsilon,
+            np.arange(trials),
+        )
 
     def measure_columns(self, rng: np.random.Generator) -> None:
         """All columns once, then the first model."""
@@ -268,9 +286,14 @@ class Course:
         left, sigma, epsilon = self.ledger.left[trials], self.sigma[trials], self.epsilon[trials]
         last = left < 2 * _cost(sigma, epsilon)
         # What is left would not do for two more rounds: all of it goes into this one.
-        sigma, epsilon = (np.where(last, end, now) for end, now in zip(_noise(left), (sigma, epsilon), strict=True))
+        sigma, epsilon = (
+            np.where(last, end, now)
+            for end, now in zip(_noise(left), (sigma, epsilon), strict=True)
+        )
         self.ledger.spend("round", _cost(sigma, epsilon), trials)
-        chosen = Round(trials, self.estimate, sigma, epsilon, self._allowed(trials), np.empty(0, int))
+        chosen = Round(
+            trials, self.estimate, sigma, epsilon, self._allowed(trials), np.empty(0, int)
+        )
         chances = chosen.chances(self.data, self.weights)
         pick = (chances + rng.gumbel(size=chances.shape)).argmax(axis=1)
         when = len(self.data.domain.columns) + self.rounds
@@ -287,13 +310,17 @@ class Course:
 
     def _measure(self, clique: Clique, trials: Array, when: int, rng: np.random.Generator) -> None:
         sigma, answer = self.sigma[trials], self.data.marginal(clique)
-        noise = rng.normal(size=(len(trials), len(answer))) * self.mechanism.added_sigma(sigma)[:, None]
+        noise = (
+            rng.normal(size=(len(trials), len(answer))) * self.mechanism.added_sigma(sigma)[:, None]
+        )
         self.pool.add(clique, answer + noise, sigma, trials, when)
 
     def _fit(self, trials: Array) -> dict[Clique, Array]:
         domain = self.data.domain
         if domain.size() > marginals.DENSE:
-            return large.answers(self.pool.problem(trials), self.pool.structures(trials), tuple(self.weights))
+            return large.answers(
+                self.pool.problem(trials), self.pool.structures(trials), tuple(self.weights)
+            )
         joint = marginals.fit_dense(self.pool.problem(trials))
         return {c: marginals.project(domain, joint, c) for c in self.weights}
 
@@ -305,7 +332,9 @@ class Course:
             here = pick == i
             trials = self.active[here]
             moved = np.abs(self.estimate[clique][here] - before[clique][here]).sum(axis=1)
-            small = moved <= self.sigma[trials] * math.sqrt(2 / math.pi) * self.data.domain.size(clique)
+            small = moved <= self.sigma[trials] * math.sqrt(2 / math.pi) * self.data.domain.size(
+                clique
+            )
             self.sigma[trials] /= np.where(small, 2, 1)
             self.epsilon[trials] *= np.where(small, 2, 1)
 
@@ -317,7 +346,9 @@ class Course:
         if columns * cells * 8 / 2**20 <= share.min():  # not even the model of everything is larger
             return allowed
         for structure, where in self.pool.structures(trials):
-            sizes = large.model_sizes(self.data.domain, marginals.maximal(structure), tuple(self.weights))
+            sizes = large.model_sizes(
+                self.data.domain, marginals.maximal(structure), tuple(self.weights)
+            )
             allowed[where] = sizes <= share[where][:, None]
         return allowed
 
@@ -357,14 +388,19 @@ class Runs:
         for played in self.history:
             for data, sign in ((present, 1), (absent, -1)):
                 chances = played.chances(data, weights)
-                ratio[played.trials] += sign * np.take_along_axis(chances, played.pick[:, None], axis=1)[:, 0]
+                ratio[played.trials] += (
+                    sign * np.take_along_axis(chances, played.pick[:, None], axis=1)[:, 0]
+                )
         return ratio
 
     def insider(self) -> Columns:
         """(n, k) per candidate, precision-weighted sums of noisy counts and their precision; 0 where not measured."""
         names, values = [], []
         for clique, sums in self.pool.weighted.items():
-            names += [f"precision[{','.join(clique)}]", *marginals.names_of("weighted", self.pool.domain, clique)]
+            names += [
+                f"precision[{','.join(clique)}]",
+                *marginals.names_of("weighted", self.pool.domain, clique),
+            ]
             values += [self.pool.precision[clique][:, None], sums]
         return Columns(tuple(names), np.hstack(values))
 

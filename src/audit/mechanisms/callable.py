@@ -77,11 +77,15 @@ class Target:
     block: Block = 1000
 
     def __post_init__(self) -> None:
-        if not self._typed_in:  # imported there first: a module that ends its process must not end this one
+        if (
+            not self._typed_in
+        ):  # imported there first: a module that ends its process must not end this one
             try:
                 runner.run(_check, self.target, self.batched)
             except runner.Ended as ended:
-                raise AuditError(f"mechanism.target={self.target}: {ended} while it was imported; fix it") from ended
+                raise AuditError(
+                    f"mechanism.target={self.target}: {ended} while it was imported; fix it"
+                ) from ended
         _check(self.target, self.batched)
 
     @property
@@ -110,7 +114,9 @@ class Target:
     @property
     def modules(self) -> tuple[str, ...]:
         """Where the function was looked for, and where it was written."""
-        return tuple(dict.fromkeys((self.target.partition(":")[0], str(_load(self.target).__module__))))
+        return tuple(
+            dict.fromkeys((self.target.partition(":")[0], str(_load(self.target).__module__)))
+        )
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Anything:
         """``trials`` calls, one after the other, that share ``rng``; or one call for all of them."""
@@ -138,7 +144,9 @@ class Target:
             said.append(f"Not reproducible: {self.target} put out different things for the same seed, it does not draw"
                         " all of its noise from rng.")  # fmt: skip
         if all(isinstance(output, BaseException) for output in once):
-            said.append(f"{self.target} came to no end in any of {CHECKED} runs: it raised {plain.of_error(once[0])}.")
+            said.append(
+                f"{self.target} came to no end in any of {CHECKED} runs: it raised {plain.of_error(once[0])}."
+            )
         return tuple(said)
 
     def _try(self, data: Any, rng: np.random.Generator) -> list[Any]:
@@ -183,7 +191,9 @@ def _load(target: str) -> Callable[..., Any]:
     """
     module, colon, path = target.partition(":")
     if not (module and colon and path):
-        raise AuditError(f"mechanism.target={target} has not the form package.module:function, such as mine:release")
+        raise AuditError(
+            f"mechanism.target={target} has not the form package.module:function, such as mine:release"
+        )
     if target in _sent:
         return _sent[target]
     try:
@@ -196,7 +206,9 @@ def _load(target: str) -> Callable[..., Any]:
             f" {module.split('.')[0]} is in, or install it"
         ) from error
     if not callable(found):
-        raise AuditError(f"mechanism.target={target} is no function but {type(found).__name__}; name a function")
+        raise AuditError(
+            f"mechanism.target={target} is no function but {type(found).__name__}; name a function"
+        )
     return found
 
 
@@ -223,10 +235,17 @@ def _apart(released: Any, trials: int) -> list[Any]:
     if isinstance(released, dict):
         columns = {key: _apart(part, trials) for key, part in released.items()}
         return [{key: column[i] for key, column in columns.items()} for i in range(trials)]
-    several = released.ndim > 0 if isinstance(released, np.ndarray) else isinstance(released, list | tuple)
+    several = (
+        released.ndim > 0
+        if isinstance(released, np.ndarray)
+        else isinstance(released, list | tuple)
+    )
     if not several:
         kind = type(released).__name__
-        raise Odd(range(trials), f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it")
+        raise Odd(
+            range(trials),
+            f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it",
+        )
     if len(released) != trials:
         wrong = f"{len(released)} outputs where {trials} were due; return one a trial, along the first axis"
         raise Odd(range(trials), wrong)

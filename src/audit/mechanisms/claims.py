@@ -133,4 +133,8 @@ def of_selection(eps: float, delta: float, tighter: float) -> tuple[Claim, ...]:
         tighter: μ of that curve.
     """
     rho = rho_from_eps_delta(eps, delta)
-    return (Claim(ZCDP(), rho), Claim(ApproximateDP(delta), eps), Claim(GDP(), tighter, numerical=True))
+    return (
+        Claim(ZCDP(), rho),
+        Claim(ApproximateDP(delta), eps),
+        Claim(GDP(), tighter, numerical=True),
+    )

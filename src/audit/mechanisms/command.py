@@ -80,7 +80,9 @@ class Command:
 
     def __post_init__(self) -> None:
         if shutil.which(self.argv[0]) is None:
-            raise AuditError(f"mechanism.argv: no program {self.argv[0]!r} is found; give its path, or mend PATH")
+            raise AuditError(
+                f"mechanism.argv: no program {self.argv[0]!r} is found; give its path, or mend PATH"
+            )
         for file in self.files:
             if not Path(file).is_file():
                 raise AuditError(f"mechanism.files: there is no file {file!r}; mend its path")
@@ -105,7 +107,8 @@ class Command:
             except _Failed as failed:
                 place = first + failed.trial if failed.trial is not None else None
                 raise Odd(
-                    range(first, first + count) if place is None else range(place, place + 1), str(failed)
+                    range(first, first + count) if place is None else range(place, place + 1),
+                    str(failed),
                 ) from failed
         return Anything(Outputs(outputs))
 
@@ -137,7 +140,9 @@ class Command:
             try:
                 outputs += self._ask(data, trials, own)
             except _Failed as failed:
-                raise AuditError(f"Command, before the first trial (seed {own}, {trials} trials): {failed}") from failed
+                raise AuditError(
+                    f"Command, before the first trial (seed {own}, {trials} trials): {failed}"
+                ) from failed
         return outputs
 
     def _ask(self, data: Any, trials: int, seed: int) -> list[Any]:
@@ -146,7 +151,9 @@ class Command:
         Raises:
             _Failed: no answer in time, or one that breaks the protocol.
         """
-        program = _program(self.argv, os.getpid(), tuple(path.stat().st_mtime_ns for path in self.programs))
+        program = _program(
+            self.argv, os.getpid(), tuple(path.stat().st_mtime_ns for path in self.programs)
+        )
         with _as_request(data, self.npz) as shown:
             line = json.dumps({"seed": seed, "trials": trials, **shown})
             answer = program.ask(line, self.timeout)
@@ -181,7 +188,9 @@ def _as_request(data: Any, npz: bool) -> Iterator[dict[str, Any]]:
     names = list(data.domain.columns) if isinstance(data, Table) else None
     users = data.users if isinstance(data, Table) else None
     if not npz:
-        yield {"data": records.tolist(), "columns": names} | ({} if users is None else {"users": users.tolist()})
+        yield {"data": records.tolist(), "columns": names} | (
+            {} if users is None else {"users": users.tolist()}
+        )
         return
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         path = Path(folder) / "data.npz"
@@ -200,14 +209,24 @@ def _read(line: str, trials: int) -> list[Any]:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError) as error:  # the latter where it is nested too deeply
-        raise _Failed(f"its answer is no JSON object on one line but {_short(line)}; print nothing else") from error
+        raise _Failed(
+            f"its answer is no JSON object on one line but {_short(line)}; print nothing else"
+        ) from error
     if not isinstance(answer, dict) or not {"rows", "npz", "error"} & set(answer):
-        raise _Failed(f'its answer {_short(line)} has no "rows", "npz" or "error"; see docs/own-mechanism.md')
+        raise _Failed(
+            f'its answer {_short(line)} has no "rows", "npz" or "error"; see docs/own-mechanism.md'
+        )
     if "error" in answer:
         trial = answer.get("trial")
         inside = isinstance(trial, int) and 0 <= trial < trials
-        raise _Failed(f"it says: {' '.join(plain.text(answer['error']).split())}", trial if inside else None)
-    rows, names = _from_file(str(answer["npz"])) if "npz" in answer else (answer["rows"], answer.get("columns"))
+        raise _Failed(
+            f"it says: {' '.join(plain.text(answer['error']).split())}", trial if inside else None
+        )
+    rows, names = (
+        _from_file(str(answer["npz"]))
+        if "npz" in answer
+        else (answer["rows"], answer.get("columns"))
+    )
     if not isinstance(rows, list) or len(rows) != trials:
         count = f"{len(rows)} rows" if isinstance(rows, list) else type(rows).__name__
         raise _Failed(f"it answered {count} where {trials} rows were due; answer one a trial")
@@ -215,13 +234,19 @@ def _read(line: str, trials: int) -> list[Any]:
         return rows
     wide = isinstance(names, list) and len({*map(str, names)}) == len(names)
     if not wide:
-        raise _Failed(f'its "columns" {_short(str(names))} are no list of different names; mend them')
+        raise _Failed(
+            f'its "columns" {_short(str(names))} are no list of different names; mend them'
+        )
     return [_named(row, names) for row in rows]
 
 
 def _named(row: Any, names: Sequence[Any]) -> Any:
     """A row with its names, where it has as many numbers; any other one as it is."""
-    return dict(zip(map(str, names), row, strict=True)) if isinstance(row, list) and len(row) == len(names) else row
+    return (
+        dict(zip(map(str, names), row, strict=True))
+        if isinstance(row, list) and len(row) == len(names)
+        else row
+    )
 
 
 def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
@@ -229,7 +254,15 @@ def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
         with _regular(path) as file, np.load(file, allow_pickle=False) as arrays:
             rows = list(arrays["rows"])
             names = [str(name) for name in arrays["columns"]] if "columns" in arrays.files else []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+    ) as error:
         raise _Failed(
             f"its file {path} has no readable array rows ({' '.join(str(error).split())}); mend it"
         ) from error
@@ -264,7 +297,9 @@ class _Program:
     argv: tuple[str, ...]
     process: subprocess.Popen[bytes] | None = None
     answers: queue.Queue[str | None] = dataclasses.field(default_factory=queue.Queue)
-    words: collections.deque[str] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=20))
+    words: collections.deque[str] = dataclasses.field(
+        default_factory=lambda: collections.deque(maxlen=20)
+    )
     readers: list[threading.Thread] = dataclasses.field(default_factory=list)
 
     def ask(self, line: str, timeout: float) -> str:
@@ -280,7 +315,9 @@ class _Program:
         if answer is None and not fresh and self._status() == 0:
             answer = self._exchange(line, timeout)
         if answer is None:
-            failed = _Failed(f"it left without an answer ({_left(self._status())}){self.last_words()}")
+            failed = _Failed(
+                f"it left without an answer ({_left(self._status())}){self.last_words()}"
+            )
             self.stop()  # what it may have left behind
             raise failed
         return answer
@@ -288,11 +325,15 @@ class _Program:
     def _exchange(self, line: str, timeout: float) -> str | None:
         """Ask once; None where it left."""
         if self.process is not None and not self.answers.empty():
-            more = self.answers.get() is not None  # else its output has ended: it left after the last answer
+            more = (
+                self.answers.get() is not None
+            )  # else its output has ended: it left after the last answer
             told = self.last_words()
             self.stop()
             if more:
-                raise _Failed(f"it wrote more than one line for the request before{told}; answer each with one")
+                raise _Failed(
+                    f"it wrote more than one line for the request before{told}; answer each with one"
+                )
         if self.process is None or self.process.poll() is not None:
             self._start()
         # Written from a thread of its own: a program that does not read must not hold us past the time limit.
@@ -302,7 +343,9 @@ class _Program:
         except queue.Empty:
             told = self.last_words()
             self.stop()
-            raise _Failed(f"no answer within {timeout:g} s{told}; mend it, or raise mechanism.timeout") from None
+            raise _Failed(
+                f"no answer within {timeout:g} s{told}; mend it, or raise mechanism.timeout"
+            ) from None
         except BaseException:  # Ctrl-C: what it would still answer belongs to no request
             self.stop()
             raise
@@ -325,7 +368,9 @@ class _Program:
             except queue.Empty:
                 if self.process.poll() is not None:
                     with contextlib.suppress(queue.Empty):
-                        return self.answers.get(timeout=LOOK)  # its last line may still be in the pipe
+                        return self.answers.get(
+                            timeout=LOOK
+                        )  # its last line may still be in the pipe
                     return None
                 if left <= 0:
                     raise
@@ -343,9 +388,13 @@ class _Program:
                 start_new_session=True,  # and so a process group, in which whatever it starts is ended with it
             )
         except OSError as error:
-            raise _Failed(f"it cannot be started ({error.strerror}); mend mechanism.argv") from error
+            raise _Failed(
+                f"it cannot be started ({error.strerror}); mend mechanism.argv"
+            ) from error
         self.readers = [
-            threading.Thread(target=_read_all, args=(self.process.stdout, self.answers.put), daemon=True),
+            threading.Thread(
+                target=_read_all, args=(self.process.stdout, self.answers.put), daemon=True
+            ),
             threading.Thread(target=_read_all, args=(self.process.stderr, self._note), daemon=True),
         ]
         for reader in self.readers:
@@ -367,7 +416,11 @@ class _Program:
     def last_words(self) -> str:
         """The last line of its standard error, where it wrote any."""
         for reader in self.readers[1:]:
-            reader.join(timeout=0.5 if self.process is not None and self.process.poll() is not None else 0.05)
+            reader.join(
+                timeout=0.5
+                if self.process is not None and self.process.poll() is not None
+                else 0.05
+            )
         said = [word for word in self.words if word.strip()]
         return f"; its last words: {_short(said[-1])}" if said else ""
 

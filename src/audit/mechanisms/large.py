@@ -36,9 +36,14 @@ class JunctionTree:
 def junction_tree(domain: Domain, cliques: tuple[Clique, ...]) -> JunctionTree:
     """mbi's junction tree of a model with these cliques."""
     library = marginals.mbi()
-    tree, _ = library.junction_tree.make_junction_tree(library.Domain(domain.columns, domain.sizes), list(cliques))
+    tree, _ = library.junction_tree.make_junction_tree(
+        library.Domain(domain.columns, domain.sizes), list(cliques)
+    )
     found = [frozenset(node) for node in library.junction_tree.maximal_cliques(tree)]
-    nodes = sorted(found, key=lambda node: [domain.columns.index(c) for c in sorted(node, key=domain.columns.index)])
+    nodes = sorted(
+        found,
+        key=lambda node: [domain.columns.index(c) for c in sorted(node, key=domain.columns.index)],
+    )
     place = {node: i for i, node in enumerate(nodes)}
     beside: list[list[int]] = [[] for _ in nodes]
     for one, other in tree.edges:
@@ -56,7 +61,9 @@ def junction_tree(domain: Domain, cliques: tuple[Clique, ...]) -> JunctionTree:
 
 
 @functools.lru_cache(maxsize=4096)
-def model_sizes(domain: Domain, cliques: tuple[Clique, ...], candidates: tuple[Clique, ...]) -> Array:
+def model_sizes(
+    domain: Domain, cliques: tuple[Clique, ...], candidates: tuple[Clique, ...]
+) -> Array:
     """(candidates,) MiB of the model with each candidate added; 0 where it is in the model already."""
 
     def size(clique: Clique) -> float:
@@ -105,10 +112,14 @@ def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -
     if not ways:
         left, right = (answer(domain, fitted, tree, (c,)) for c in clique)
         total = right.sum(axis=1)
-        return np.asarray((left[:, :, None] * right[:, None, :] / total[:, None, None]).reshape(len(left), -1))
+        return np.asarray(
+            (left[:, :, None] * right[:, None, :] / total[:, None, None]).reshape(len(left), -1)
+        )
     way = [tree.nodes[i] for i in min(ways, key=lambda w: (len(w), w))]
     shared = [tuple(c for c in node if c in after) for node, after in itertools.pairwise(way)]
-    table = _project(domain, fitted, way[0], (one, *shared[0])).reshape(-1, domain.size((one,)), domain.size(shared[0]))
+    table = _project(domain, fitted, way[0], (one, *shared[0])).reshape(
+        -1, domain.size((one,)), domain.size(shared[0])
+    )
     for node, before, after in zip(way[1:], shared, [*shared[1:], (other,)], strict=True):
         both = tuple(dict.fromkeys((*before, *after)))
         step = _project(domain, fitted, node, both).reshape(-1, *domain.shape(both))
@@ -149,7 +160,10 @@ def answers(
 
 
 def draw_tables(
-    problem: Problem, structures: Sequence[tuple[Structure, Array]], rows: int, rng: np.random.Generator
+    problem: Problem,
+    structures: Sequence[tuple[Structure, Array]],
+    rows: int,
+    rng: np.random.Generator,
 ) -> Tables:
     """Synthetic tables of ``rows`` rows, each column given those that its trial's structure ties it to."""
     domain = problem.domain

@@ -36,7 +36,9 @@ def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
     >>> cliques_up_to(Domain(("a", "b"), (2, 2)), 2)
     (('a',), ('b',), ('a', 'b'))
     """
-    return tuple(c for size in range(1, degree + 1) for c in itertools.combinations(domain.columns, size))
+    return tuple(
+        c for size in range(1, degree + 1) for c in itertools.combinations(domain.columns, size)
+    )
 
 
 def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
@@ -48,7 +50,9 @@ def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
     return [f"{what}[{','.join(clique)}][{cell}]" for cell in range(domain.size(clique))]
 
 
-def gaussian_log_ratio(noisy: Array, absent: Array, present: Array, precision: float | Array) -> Array:
+def gaussian_log_ratio(
+    noisy: Array, absent: Array, present: Array, precision: float | Array
+) -> Array:
     """(n,) Σ precision·(y·(b − a) − (b² − a²)/2): log-likelihood ratio of y ~ N(b, 1/precision) against N(a, …).
 
     Args:
@@ -57,7 +61,9 @@ def gaussian_log_ratio(noisy: Array, absent: Array, present: Array, precision: f
         present: true counts b, likewise.
         precision: that the noise really has, one number or (n, 1).
     """
-    return np.asarray(((noisy - (present + absent) / 2) * (present - absent) * precision).sum(axis=1))
+    return np.asarray(
+        ((noisy - (present + absent) / 2) * (present - absent) * precision).sum(axis=1)
+    )
 
 
 # --- problems -------------------------------------------------------------------------------------------------------
@@ -90,7 +96,9 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """The problems of the trials at ``where``."""
         merged = None if self.merged is None else {c: m[where] for c, m in self.merged.items()}
-        noisy, weight = ({c: array[where] for c, array in field.items()} for field in (self.noisy, self.weight))
+        noisy, weight = (
+            {c: array[where] for c, array in field.items()} for field in (self.noisy, self.weight)
+        )
         return Problem(self.domain, noisy, weight, self.total[where], self.lipschitz[where], merged)
 
     def only(self, cliques: Sequence[Clique]) -> Problem:
@@ -111,9 +119,14 @@ def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array
     >>> total_of([np.array([8.0, -9.0]), np.array([11.0, 7.0])], [2.0, np.array([1.0, np.inf])]).tolist()
     [10.0, 1.0]
     """
-    weights = [1 / np.broadcast_to(np.asarray(v, dtype=float), s.shape) for s, v in zip(sums, variances, strict=True)]
+    weights = [
+        1 / np.broadcast_to(np.asarray(v, dtype=float), s.shape)
+        for s, v in zip(sums, variances, strict=True)
+    ]
     return np.maximum(
-        1.0, np.sum([s * w for s, w in zip(sums, weights, strict=True)], axis=0) / np.sum(weights, axis=0)
+        1.0,
+        np.sum([s * w for s, w in zip(sums, weights, strict=True)], axis=0)
+        / np.sum(weights, axis=0),
     )
 
 
@@ -121,7 +134,9 @@ Structure = tuple[Clique, ...]
 """A trial's measured cliques, in the order of their first measurement."""
 
 
-def lipschitz(structure: Structure, sizes: Mapping[str, int], precision: Mapping[Clique, Array]) -> Array:
+def lipschitz(
+    structure: Structure, sizes: Mapping[str, int], precision: Mapping[Clique, Array]
+) -> Array:
     """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c that are counted in C.
 
     A clique is counted in the smallest maximal one that holds it, the first measured of equals, as mbi does.
@@ -147,7 +162,9 @@ def maximal(structure: Structure) -> Structure:
     (('a', 'b'), ('c',))
     """
     longest_first = sorted(dict.fromkeys(structure), key=len, reverse=True)
-    return tuple(c for c in longest_first if not any(set(c) < set(other) for other in longest_first))
+    return tuple(
+        c for c in longest_first if not any(set(c) < set(other) for other in longest_first)
+    )
 
 
 def _cells(clique: Clique, sizes: Mapping[str, int]) -> int:
@@ -172,7 +189,9 @@ def group_rows(keys: Array) -> list[Array]:
 def set_up_jax() -> Any:
     """JAX, imported when it is first needed: doubles, no compilation cache, one thread a worker."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    )
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -190,7 +209,11 @@ def mbi() -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _program(
-    domain: Domain, cliques: tuple[Clique, ...], measured: tuple[Clique, ...], merges: bool, iterations: int
+    domain: Domain,
+    cliques: tuple[Clique, ...],
+    measured: tuple[Clique, ...],
+    merges: bool,
+    iterations: int,
 ) -> Callable[..., Any]:
     """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of ``cliques``.
 
@@ -224,12 +247,16 @@ def _program(
             change = fitted - then
             slope = gradient.dot(change)
             taken = slope - loss(change, nothing, weight) >= 0.5 * size * slope
-            kept = jax.tree.map(lambda a, b: jax.numpy.where(taken, a, b), (further, then), (potentials, fitted))
+            kept = jax.tree.map(
+                lambda a, b: jax.numpy.where(taken, a, b), (further, then), (potentials, fitted)
+            )
             return (*kept, size * jax.numpy.where(taken, 1.01, 0.5)), None
 
         first = library.CliqueVector.zeros(space, cliques)
         if merges:
-            tables = {c: library.Factor(space.project(c), s) for c, s in zip(cliques, start, strict=True)}
+            tables = {
+                c: library.Factor(space.project(c), s) for c, s in zip(cliques, start, strict=True)
+            }
             first = library.CliqueVector(space, cliques, tables)
         begun = (first, infer(first, total), 2 / (constant * total))
         _, fitted, _ = jax.lax.scan(step, begun, length=iterations)[0]
@@ -252,7 +279,9 @@ def fit(
     Returns:
         clique → (n, cells) fitted marginals.
     """
-    program = _program(problem.domain, tuple(cliques), tuple(problem.noisy), problem.merged is not None, iterations)
+    program = _program(
+        problem.domain, tuple(cliques), tuple(problem.noisy), problem.merged is not None, iterations
+    )
     start = _start(problem, cliques)
     found: list[list[Array]] = []
     for first in range(0, len(problem), lanes):
@@ -263,7 +292,9 @@ def fit(
         noisy, weight = tuple(batch.noisy.values()), tuple(batch.weight.values())
         fitted = program(noisy, weight, batch.total, batch.lipschitz, tuple(s[lane] for s in start))
         found.append([np.asarray(table)[: len(problem) - first] for table in fitted])
-    return {c: np.concatenate(parts) for c, parts in zip(cliques, zip(*found, strict=True), strict=True)}
+    return {
+        c: np.concatenate(parts) for c, parts in zip(cliques, zip(*found, strict=True), strict=True)
+    }
 
 
 def _start(problem: Problem, cliques: Sequence[Clique]) -> list[Array]:
@@ -366,7 +397,11 @@ def _spread(group: Array, rng: np.random.Generator) -> Array:
 
 
 def dense_rows(
-    domain: Domain, joint: Array, structures: Sequence[tuple[Structure, Array]], rows: int, rng: np.random.Generator
+    domain: Domain,
+    joint: Array,
+    structures: Sequence[tuple[Structure, Array]],
+    rows: int,
+    rng: np.random.Generator,
 ) -> Tables:
     """Synthetic tables from fitted dense ones, each column given those that its trial's structure ties it to.
 
@@ -386,7 +421,9 @@ def dense_rows(
             table = project(domain, part, inside).reshape(len(part), *domain.shape(inside))
             return table.transpose(0, *(1 + inside.index(c) for c in clique)).reshape(len(part), -1)
 
-        records[where] = draw_rows(domain, column_order(domain, maximal(structure)), marginal, rows, rng)
+        records[where] = draw_rows(
+            domain, column_order(domain, maximal(structure)), marginal, rows, rng
+        )
     return Tables(domain, records)
 
 
@@ -400,7 +437,9 @@ def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
         AuditError: fewer than two columns, or not as many as promised.
     """
     if columns < 2:
-        raise AuditError(f"{mechanism} needs at least 2 columns; give more, or use {mechanism.lower()}_fixed")
+        raise AuditError(
+            f"{mechanism} needs at least 2 columns; give more, or use {mechanism.lower()}_fixed"
+        )
     if promised not in (None, columns):
         raise AuditError(
             f"mechanism.columns is {promised} but the data have {columns}: set it to {columns}, or to null"

@@ -69,7 +69,10 @@ class MST:
             AuditError: with fewer than two columns, or tables that do not fit into memory.
         """
         domain, rho = data.domain, rho_from_eps_delta(self.eps, self.delta)
-        columns, cells = len(domain.columns), sum(map(domain.size, marginals.cliques_up_to(domain, 2)))
+        columns, cells = (
+            len(domain.columns),
+            sum(map(domain.size, marginals.cliques_up_to(domain, 2))),
+        )
         marginals.refuse_columns("MST", columns, self.columns)
         marginals.refuse_if_too_large(4 * trials * cells, f"MST on {trials} trials at a time")
         ledger = Ledger(rho, trials=1)
@@ -150,7 +153,9 @@ class NoisyColumns:
         noisy: dict[Clique, Array] = {(c,): y for c, y in self.even.items()}
         weight = {clique: np.full_like(y, self.precision) for clique, y in noisy.items()}
         constant = np.max([self.loss_scale(c) for c in self.noisy], axis=0)
-        return Problem(self.domain, noisy, weight, marginals.total_of(*self.sums()), constant, self.start)
+        return Problem(
+            self.domain, noisy, weight, marginals.total_of(*self.sums()), constant, self.start
+        )
 
     def loss_scale(self, column: str) -> Array:
         """(n,) precision of a column's most precise cell: a cell merged of m values has variance m."""
@@ -158,7 +163,9 @@ class NoisyColumns:
 
     def sums(self) -> tuple[list[Array], list[Array | float]]:
         """Each column's noisy row count, and its variance."""
-        return [y.sum(axis=1) for y in self.noisy.values()], [self.sigma**2 * y.shape[1] for y in self.noisy.values()]
+        return [y.sum(axis=1) for y in self.noisy.values()], [
+            self.sigma**2 * y.shape[1] for y in self.noisy.values()
+        ]
 
     @property
     def start(self) -> dict[str, Array] | None:
@@ -176,7 +183,9 @@ class NoisyColumns:
         fitted, total = self.estimate
         return np.stack(
             [
-                np.abs(self.even_pair(data, pair) - _outer(fitted[pair[:1]], fitted[pair[1:]], total)).sum(axis=1)
+                np.abs(
+                    self.even_pair(data, pair) - _outer(fitted[pair[:1]], fitted[pair[1:]], total)
+                ).sum(axis=1)
                 for pair in itertools.combinations(self.domain.columns, 2)
             ],
             axis=1,
@@ -187,7 +196,9 @@ class NoisyColumns:
         table = data.marginal(pair).reshape(1, *self.domain.shape(pair))
         if not self.compressed:
             return np.asarray(table.reshape(1, -1))
-        for column in pair:  # the first axis is used up and comes back last, so that two turns restore the order
+        for column in (
+            pair
+        ):  # the first axis is used up and comes back last, so that two turns restore the order
             group, size = self.group[column][where], self.merged[column][where]
             same = (group[:, :, None] == group[:, None, :]) / size[:, :, None]
             table = np.matmul(table.transpose(0, 2, 1), same.transpose(0, 2, 1))
@@ -195,7 +206,12 @@ class NoisyColumns:
 
 
 def measure_columns(
-    data: Table, trials: int, sigma: float, added_sigma: float, compress: bool, rng: np.random.Generator
+    data: Table,
+    trials: int,
+    sigma: float,
+    added_sigma: float,
+    compress: bool,
+    rng: np.random.Generator,
 ) -> NoisyColumns:
     """Noisy counts of every column; those below 3 standard deviations are merged into one cell a column."""
     noisy, group = {}, {}
@@ -255,7 +271,9 @@ def choose_tree(scores: Array, epsilon: float, rng: np.random.Generator) -> Tree
         free = component[:, ends[:, 0]] != component[:, ends[:, 1]]
         noisy = epsilon / 2 * scores + rng.gumbel(size=scores.shape)
         pick = np.where(free, noisy, -np.inf).argmax(axis=1)
-        keep, gone = (np.take_along_axis(component, ends[pick, side][:, None], axis=1) for side in (0, 1))
+        keep, gone = (
+            np.take_along_axis(component, ends[pick, side][:, None], axis=1) for side in (0, 1)
+        )
         component = np.where(component == gone, keep, component)
         picks.append(pick)
         allowed.append(free)
@@ -292,7 +310,12 @@ class NoisyPairs:
 
 
 def measure_pairs(
-    data: Table, first: NoisyColumns, tree: Tree, sigma: float, added_sigma: float, rng: np.random.Generator
+    data: Table,
+    first: NoisyColumns,
+    tree: Tree,
+    sigma: float,
+    added_sigma: float,
+    rng: np.random.Generator,
 ) -> NoisyPairs:
     """Noisy counts of each trial's pairs; a merged cell gets the noise of one cell."""
     where: dict[Clique, Array] = {}
@@ -303,8 +326,12 @@ def measure_pairs(
         if not len(trials):
             continue
         one, other = (first.group[c][trials] for c in pair)
-        shared = first.merged[pair[0]][trials][:, :, None] * first.merged[pair[1]][trials][:, None, :]
-        cell = (one[:, :, None] * data.domain.size(pair[1:]) + other[:, None, :]).reshape(len(trials), -1)
+        shared = (
+            first.merged[pair[0]][trials][:, :, None] * first.merged[pair[1]][trials][:, None, :]
+        )
+        cell = (one[:, :, None] * data.domain.size(pair[1:]) + other[:, None, :]).reshape(
+            len(trials), -1
+        )
         noise = rng.normal(0.0, added_sigma, size=cell.shape)
         where[pair], merged[pair] = trials, shared.reshape(len(trials), -1)
         noise = np.take_along_axis(noise, cell, axis=1) / merged[pair]
@@ -355,7 +382,10 @@ class Runs:
         weighted, precision = self._pooled()
         names, values = [], []
         for label, sums in weighted.items():
-            names += [f"precision[{label}]", *(f"weighted[{label}][{cell}]" for cell in range(sums.shape[1]))]
+            names += [
+                f"precision[{label}]",
+                *(f"weighted[{label}][{cell}]" for cell in range(sums.shape[1])),
+            ]
             values += [precision[label][:, None], sums]
         return Columns(tuple(names), np.hstack(values))
 
@@ -365,7 +395,11 @@ class Runs:
         cliques = [*([()] if first.compressed else []), *marginals.cliques_up_to(domain, 2)]
         labels = {",".join(clique): domain.size(clique) for clique in cliques}
         if first.compressed:  # of two values, both are merged or none
-            labels |= {f"{c} merged": size for c, size in zip(domain.columns, domain.sizes, strict=True) if size > 2}
+            labels |= {
+                f"{c} merged": size
+                for c, size in zip(domain.columns, domain.sizes, strict=True)
+                if size > 2
+            }
         weighted = {label: np.zeros((len(self), size)) for label, size in labels.items()}
         precision = {label: np.zeros(len(self)) for label in labels}
         for column, noisy in first.noisy.items():
@@ -384,7 +418,9 @@ class Runs:
                 table = counts[here].reshape(-1, *domain.shape(pair))
                 # All cells along a merged column hold the same count: the first one tells it.
                 table = table[(slice(None), *(0 if out else slice(None) for out in pattern))]
-                weighted[label][trials[here]] += table.reshape(len(table), -1) / self.second.sigma**2
+                weighted[label][trials[here]] += (
+                    table.reshape(len(table), -1) / self.second.sigma**2
+                )
                 precision[label][trials[here]] += self.second.sigma**-2
         return weighted, precision
 
@@ -401,14 +437,19 @@ class Runs:
             total, variance = np.zeros(n), np.full(n, np.inf)
             noisy[pair][trials], weight[pair][trials] = even, second.merged[pair] * second.sigma**-2
             total[trials] = even.sum(axis=1)
-            variance[trials] = second.sigma**2 * first.cells[pair[0]][trials] * first.cells[pair[1]][trials]
+            variance[trials] = (
+                second.sigma**2 * first.cells[pair[0]][trials] * first.cells[pair[1]][trials]
+            )
             sums, variances = [*sums, total], [*variances, variance]
         total = marginals.total_of(sums, variances)
         return Problem(first.domain, noisy, weight, total, self._lipschitz(), first.start)
 
     def _lipschitz(self) -> Array:
         """(n,) see `marginals.lipschitz`: it depends on the order of the picks and on how many cells are left."""
-        columns, pairs = self.first.domain.columns, list(itertools.combinations(self.first.domain.columns, 2))
+        columns, pairs = (
+            self.first.domain.columns,
+            list(itertools.combinations(self.first.domain.columns, 2)),
+        )
         cells = np.stack([self.first.cells[c] for c in columns], axis=1)
         scale = np.stack([self.first.loss_scale(c) for c in columns], axis=1)
         constant = np.empty(len(self))
@@ -416,13 +457,18 @@ class Runs:
             structure = (*((c,) for c in columns), *(pairs[i] for i in self.tree.picks[trials[0]]))
             sizes = dict(zip(columns, cells[trials[0]].tolist(), strict=True))
             precision: dict[Clique, Array] = {(c,): scale[trials, i] for i, c in enumerate(columns)}
-            precision |= {c: np.full(len(trials), self.second.sigma**-2) for c in structure if len(c) == 2}
+            precision |= {
+                c: np.full(len(trials), self.second.sigma**-2) for c in structure if len(c) == 2
+            }
             constant[trials] = marginals.lipschitz(structure, sizes, precision)
         return constant
 
     def structures(self) -> list[tuple[marginals.Structure, Array]]:
         """Measured cliques, and the trials that measured them."""
-        columns, pairs = self.first.domain.columns, list(itertools.combinations(self.first.domain.columns, 2))
+        columns, pairs = (
+            self.first.domain.columns,
+            list(itertools.combinations(self.first.domain.columns, 2)),
+        )
         chosen = np.sort(self.tree.picks, axis=1)
         return [
             ((*((c,) for c in columns), *(pairs[i] for i in chosen[trials[0]])), trials)

@@ -85,7 +85,9 @@ class File:
         """All rows as they are, one dict a row, in the order of the file."""
         names, table = self._names(), self._table()
         columns = [table.columns[name].tolist() for name in names]
-        return Anything(Outputs([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]))
+        return Anything(
+            Outputs([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
+        )
 
     def suspects(self) -> dict[str, str]:
         """Columns that are more likely a label or a row number than an output, and what each of them does."""
@@ -103,7 +105,9 @@ class File:
         Raises:
             AuditError: always.
         """
-        raise AuditError(f"mechanism=stored: the rows of {self.path} were played elsewhere, and no more can be")
+        raise AuditError(
+            f"mechanism=stored: the rows of {self.path} were played elsewhere, and no more can be"
+        )
 
     def __str__(self) -> str:
         labels = self.labels()
@@ -112,7 +116,11 @@ class File:
     def _refuse_copies(self) -> None:
         """Refuse rows that are copies of each other in all of their numbers (`audit.repeats`)."""
         columns, labels = self._table().columns, self.labels()
-        numbers = [columns[name].astype(float) for name in self._names() if columns[name].dtype.kind in "biuf"]
+        numbers = [
+            columns[name].astype(float)
+            for name in self._names()
+            if columns[name].dtype.kind in "biuf"
+        ]
         if not numbers:
             return
         # Whatever is made of each row by itself leaves independent rows independent: a zero for what is missing, too.
@@ -150,11 +158,15 @@ def _why_no_column(table: FileTable, name: str) -> str:
 def _why_no_labels(table: FileTable, bits: str) -> str:
     """Why there is no column of labels, and what the file seems to be instead."""
     shape = table.shapes.get(bits)
-    if shape is not None or len(table.columns) > len(table):  # labels of all examples, or more columns than rows
+    if shape is not None or len(table.columns) > len(
+        table
+    ):  # labels of all examples, or more columns than rows
         models, examples = shape[:2] if shape is not None else (len(table), len(table.columns))
         return f"is a matrix of {models:,} models × {examples:,} examples; {A_ROW_IS}: take one example's column"
     if all(_is_number(name) for name in table.columns):
-        return f"begins with numbers where names are due; give it a header line with a column {bits!r}"
+        return (
+            f"begins with numbers where names are due; give it a header line with a column {bits!r}"
+        )
     return _why_no_column(table, bits)
 
 
@@ -195,9 +207,15 @@ def _labels(path: Path, name: str, column: Array) -> Array:
     if pair is None:
         known = {word for pair in LABELS for word in pair}
         odd = [row for row, word in enumerate(words) if word not in known]
-        said = f"{words[odd[0]]!r} in row {odd[0] + 1}" if odd else " and ".join(map(repr, sorted(used)))
+        said = (
+            f"{words[odd[0]]!r} in row {odd[0] + 1}"
+            if odd
+            else " and ".join(map(repr, sorted(used)))
+        )
         pairs = ", ".join(f"{absent} and {present}" for absent, present in LABELS)
-        raise AuditError(f"mechanism.bits: column {name!r} of {path} holds {said}; labels are {pairs}")
+        raise AuditError(
+            f"mechanism.bits: column {name!r} of {path} holds {said}; labels are {pairs}"
+        )
     if len(used) == 1:
         raise AuditError(
             f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed"
@@ -229,7 +247,9 @@ def _suspicion(column: Array, labels: Array) -> str:
         return ""
     absent, present = codes[~labels], codes[labels]
     found = []
-    categories = len(values) * OFTEN <= len(codes) and not set(absent.tolist()) & set(present.tolist())
+    categories = len(values) * OFTEN <= len(codes) and not set(absent.tolist()) & set(
+        present.tolist()
+    )
     if absent.max() < present.min() or present.max() < absent.min() or categories:
         found.append("separates the sides perfectly")
     steps = np.diff(codes)
@@ -246,5 +266,7 @@ def _ordered(column: Array) -> tuple[Array, Array]:
     elif all(isinstance(cell, int | float) for cell in column if cell is not None):
         return _ordered(np.array([np.nan if cell is None else cell for cell in column], float))
     else:
-        values, codes = np.unique(["" if cell is None else str(cell) for cell in column], return_inverse=True)
+        values, codes = np.unique(
+            ["" if cell is None else str(cell) for cell in column], return_inverse=True
+        )
     return values, codes

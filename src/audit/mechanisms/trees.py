@@ -62,14 +62,22 @@ def fit(problem: Problem, cliques: Sequence[Clique], iterations: int = ITERATION
     return found
 
 
-def _fit(problem: Problem, trial: int, cliques: Sequence[Clique], links: tuple[Clique, ...], iterations: int) -> Fitted:
+def _fit(
+    problem: Problem,
+    trial: int,
+    cliques: Sequence[Clique],
+    links: tuple[Clique, ...],
+    iterations: int,
+) -> Fitted:
     """Clique → (cells,) of one trial."""
     columns = dict.fromkeys(column for clique in cliques for column in clique)
     values = {column: Values.of(problem, column, trial) for column in columns}
     tree = Tree.of(links, {column: len(values[column].first) for column in columns})
     target, weight = _targets(problem, trial, tree, values)
     total = float(problem.total[trial])
-    flat = tree.descend(target, weight, total, 2 / (float(problem.lipschitz[trial]) * total), iterations)
+    flat = tree.descend(
+        target, weight, total, 2 / (float(problem.lipschitz[trial]) * total), iterations
+    )
     tables = tree.split(flat)
     return {clique: _spread(tables, clique, values) for clique in cliques}
 
@@ -95,7 +103,11 @@ class Values:
     def of(problem: Problem, column: str, trial: int) -> Values:
         """Values that share a cell share the last one: a column has no two such cells."""
         size = problem.domain.size((column,))
-        share = np.ones(size, dtype=int) if problem.merged is None else problem.merged[column][trial].astype(int)
+        share = (
+            np.ones(size, dtype=int)
+            if problem.merged is None
+            else problem.merged[column][trial].astype(int)
+        )
         alone = share == 1
         first = np.flatnonzero(alone)
         if not alone.all():
@@ -103,7 +115,9 @@ class Values:
         return Values(np.where(alone, np.cumsum(alone) - 1, np.sum(alone)), first, share)
 
 
-def _targets(problem: Problem, trial: int, tree: Tree, values: Mapping[str, Values]) -> tuple[Array, Array]:
+def _targets(
+    problem: Problem, trial: int, tree: Tree, values: Mapping[str, Values]
+) -> tuple[Array, Array]:
     """Noisy counts and their precision over merged cells, as a flat vector of ``tree`` each; precision 0: not measured."""
     flat = np.zeros((2, tree.size))
     tables = [tree.split(vector) for vector in flat]
@@ -112,7 +126,9 @@ def _targets(problem: Problem, trial: int, tree: Tree, values: Mapping[str, Valu
         at = np.ix_(*(values[column].first for column in order))
         share = _outer([values[column].share[values[column].first] for column in order])
         tables[0][order][...] = _table(problem.domain, noisy[trial], clique, order)[at] * share
-        tables[1][order][...] = _table(problem.domain, problem.weight[clique][trial], clique, order)[at] / share
+        tables[1][order][...] = (
+            _table(problem.domain, problem.weight[clique][trial], clique, order)[at] / share
+        )
     return flat[0], flat[1]
 
 
@@ -169,15 +185,22 @@ class Tree:
     @staticmethod
     def of(links: tuple[Clique, ...], sizes: Mapping[str, int]) -> Tree:
         """A forest with these links, of columns with so many cells."""
-        shapes: dict[Clique, tuple[int, ...]] = {link: (sizes[link[0]], sizes[link[1]]) for link in links}
+        shapes: dict[Clique, tuple[int, ...]] = {
+            link: (sizes[link[0]], sizes[link[1]]) for link in links
+        }
         shapes |= {(column,): (size,) for column, size in sizes.items()}
         start = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
         above = np.cumsum([0, *(sizes[parent] for parent, _ in links)]).tolist()
-        row = [np.repeat(np.arange(sizes[p]) + first, sizes[c]) for (p, c), first in zip(links, above, strict=False)]
+        row = [
+            np.repeat(np.arange(sizes[p]) + first, sizes[c])
+            for (p, c), first in zip(links, above, strict=False)
+        ]
         child = [np.tile(np.arange(sizes[c]) + start[c], sizes[p]) for p, c in links]
         roots = tuple(column for column in sizes if column not in {child for _, child in links})
         nothing = np.empty(0, dtype=int)
-        return Tree(shapes, links, roots, np.concatenate([nothing, *row]), np.concatenate([nothing, *child]))
+        return Tree(
+            shapes, links, roots, np.concatenate([nothing, *row]), np.concatenate([nothing, *child])
+        )
 
     @property
     def size(self) -> int:
@@ -191,14 +214,21 @@ class Tree:
     def split(self, flat: Array) -> dict[Clique, Array]:
         """Clique → its table: views of ``flat``."""
         parts = np.split(flat, np.cumsum([math.prod(shape) for shape in self.shapes.values()])[:-1])
-        return {c: part.reshape(shape) for (c, shape), part in zip(self.shapes.items(), parts, strict=True)}
+        return {
+            c: part.reshape(shape)
+            for (c, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
 
-    def descend(self, target: Array, weight: Array, total: float, step: float, iterations: int) -> Array:
+    def descend(
+        self, target: Array, weight: Array, total: float, step: float, iterations: int
+    ) -> Array:
         """(size,) marginals after so many steps from the uniform table on ½ Σ weight·(marginal − target)²."""
         now, then = State.of(self), State.of(self)
         for table in now.tables.values():
             table[...] = total / table.size
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # a step that goes too far is not taken
+        with np.errstate(
+            over="ignore", divide="ignore", invalid="ignore"
+        ):  # a step that goes too far is not taken
             for _ in range(iterations):
                 slope = weight * (now.flat - target)
                 self._tilt(now, np.exp(-step * slope), total, then)
@@ -261,6 +291,7 @@ class State:
         below = np.zeros(sum(sizes))
         parts = np.split(below, np.cumsum(sizes)[:-1]) if sizes else []
         links = [
-            Link(tables[p, c], tables[p,], tables[c,], part) for (p, c), part in zip(tree.links, parts, strict=True)
+            Link(tables[p, c], tables[p,], tables[c,], part)
+            for (p, c), part in zip(tree.links, parts, strict=True)
         ]
         return State(flat, tables, below, tuple(links))

@@ -33,11 +33,20 @@ def control_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """
     rows: list[tuple[str, ...]] = []
     for result in results:
-        control, name = control_of(result), str(result.config.get("choices", {}).get("mechanism") or result.name)
+        control, name = (
+            control_of(result),
+            str(result.config.get("choices", {}).get("mechanism") or result.name),
+        )
         truth = "kept" if control.get("truth") is None else number(float(control["truth"]), 3)
         found = number(result.verdict.accusing.lower, 3)
-        told = (result.verdict.word, str(control.get("expected")), result.provenance.get("trials", "–"))
-        rows.append((name.rpartition("/")[2], str(result.claims[0]), truth, found, *told))  # its shelf is "expected"
+        told = (
+            result.verdict.word,
+            str(control.get("expected")),
+            result.provenance.get("trials", "–"),
+        )
+        rows.append(
+            (name.rpartition("/")[2], str(result.claims[0]), truth, found, *told)
+        )  # its shelf is "expected"
     return rows
 
 
@@ -80,6 +89,9 @@ def controls_table(results: Sequence[Result]) -> RichTable:
     wrong = {name for names in gone_wrong(results) for name in names}
     for row in control_rows(results):
         shown.add_row(
-            *row[:4], Text(row[4], style=COLOURS[row[4]]), *row[5:], style="bold" if row[0] in wrong else None
+            *row[:4],
+            Text(row[4], style=COLOURS[row[4]]),
+            *row[5:],
+            style="bold" if row[0] in wrong else None,
         )
     return shown

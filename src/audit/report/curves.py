@@ -47,7 +47,9 @@ class Frontier:
 
     def curve(self) -> tuple[Array, Array]:
         """(alpha, beta), each (k,), from alpha = 0 to 1, kinks included."""
-        grid = np.concatenate([[0.0, 1.0], ndtr(np.linspace(-7, 7, 141)), self.notion.kinks(self.parameter)])
+        grid = np.concatenate(
+            [[0.0, 1.0], ndtr(np.linspace(-7, 7, 141)), self.notion.kinks(self.parameter)]
+        )
         alpha = np.unique(np.clip(grid, 0, 1))
         return alpha, np.asarray(self.notion.beta(alpha, self.parameter))
 
@@ -55,17 +57,32 @@ class Frontier:
 def frontiers(result: Result) -> list[Frontier]:
     """Implied and direct GDP, then every claim that is neither."""
     found = []
-    for name, value, dash in (("implied", result.mu_implied, ()), ("direct", result.mu_direct, (7.0, 2.0))):
+    for name, value, dash in (
+        ("implied", result.mu_implied, ()),
+        ("direct", result.mu_direct, (7.0, 2.0)),
+    ):
         if value is not None:
             found.append(Frontier(f"{name} μ: {GDP().label(value)}", name, GDP(), value, dash))
     for place, claim in enumerate(result.claims):
-        if isinstance(claim.notion, GDP) and not claim.numerical and claim.parameter == result.mu_implied:
+        if (
+            isinstance(claim.notion, GDP)
+            and not claim.numerical
+            and claim.parameter == result.mu_implied
+        ):
             told = "implied μ" if place else "implied μ, the claim"
             found[0] = Frontier(f"{told}: {claim}", "implied", GDP(), claim.parameter)
             continue
         label = claim.notion.label(claim.parameter)
-        told = f"numerical: {label}" if claim.numerical else f"claim: {label}" if place == 0 else label
-        role = "numerical" if claim.numerical else claim.notion.name if claim.notion.name in INK else "approximate"
+        told = (
+            f"numerical: {label}" if claim.numerical else f"claim: {label}" if place == 0 else label
+        )
+        role = (
+            "numerical"
+            if claim.numerical
+            else claim.notion.name
+            if claim.notion.name in INK
+            else "approximate"
+        )
         style = (3.0, 3.0) if claim.numerical else (9.0, 2.0, 2.0, 2.0)
         found.append(Frontier(told, role, claim.notion, claim.parameter, style))
     return found

@@ -31,13 +31,26 @@ def facts(result: Result) -> list[tuple[str, str]]:
     return [
         ("audited", result.challenge),
         ("claims", ", ".join(claim_words(result))),
-        ("fpr", f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called present)"),
-        ("fnr", f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called absent)"),
+        (
+            "fpr",
+            f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called present)",
+        ),
+        (
+            "fnr",
+            f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called absent)",
+        ),
         *_mu_facts(result),
         *_exact_facts(result),
-        ("perfect attack", f"{number(result.power.expected)}  (the mu_emp to expect from one with as many {of})"),
+        (
+            "perfect attack",
+            f"{number(result.power.expected)}  (the mu_emp to expect from one with as many {of})",
+        ),
         ("attack efficiency", _efficiency_words(result)),
-        *([] if result.evidence.one_run else [("power", power_words(result.power, result.efficiency))]),
+        *(
+            []
+            if result.evidence.one_run
+            else [("power", power_words(result.power, result.efficiency))]
+        ),
         *_control_facts(result),
     ]
 
@@ -67,8 +80,14 @@ def _exact_facts(result: Result) -> list[tuple[str, str]]:
     if result.exact is None:
         return []
     claimed = result.claims[0].notion
-    most = [(notion, float(np.max(notion.parameter(*result.exact)))) for notion in dict.fromkeys((claimed, GDP()))]
-    told = " and ".join(notion.label(parameter) if parameter < math.inf else "no bound" for notion, parameter in most)
+    most = [
+        (notion, float(np.max(notion.parameter(*result.exact))))
+        for notion in dict.fromkeys((claimed, GDP()))
+    ]
+    told = " and ".join(
+        notion.label(parameter) if parameter < math.inf else "no bound"
+        for notion, parameter in most
+    )
     return [("exact", f"{told}  (true of this pair: no attack shows more)")]
 
 
@@ -76,9 +95,15 @@ def _control_facts(result: Result) -> list[tuple[str, str]]:
     """Of a control: what must be found, and where such a bug was seen."""
     control = control_of(result)
     truth = control.get("truth")
-    known = "" if truth is None else f"; {result.claims[0].notion.symbol} is {number(float(truth), 3)} in truth"
+    known = (
+        ""
+        if truth is None
+        else f"; {result.claims[0].notion.symbol} is {number(float(truth), 3)} in truth"
+    )
     told = {"expected verdict": control.get("expected"), "seen": control.get("seen")}
-    return [(name, f"{value}{known if name != 'seen' else ''}") for name, value in told.items() if value]
+    return [
+        (name, f"{value}{known if name != 'seen' else ''}") for name, value in told.items() if value
+    ]
 
 
 def _efficiency_words(result: Result) -> str:
@@ -86,7 +111,9 @@ def _efficiency_words(result: Result) -> str:
     efficiency = result.efficiency
     if efficiency is None:
         return "unknown  (no exact likelihood ratio to compare with)"
-    ranking = f"ranking {percent_of(efficiency.ranking)} (at least {percent_of(efficiency.ranking_low)})"
+    ranking = (
+        f"ranking {percent_of(efficiency.ranking)} (at least {percent_of(efficiency.ranking_low)})"
+    )
     threshold = f"threshold {percent_of(efficiency.threshold)} (at least {percent_of(efficiency.threshold_low)})"
     return f"{ranking}, {threshold} of the optimal test"
 
@@ -111,7 +138,9 @@ def bound_words(bound: Bound) -> str:
     >>> bound_words(Bound("joint_bayes", GDP(), 0.3, 0.1, "Bayesian"))
     'lower bound, 90 %, joint_bayes, and its standard error'
     """
-    return f"lower bound, {percent(1 - bound.significance)}, {bound.estimator}, and its standard error"
+    return (
+        f"lower bound, {percent(1 - bound.significance)}, {bound.estimator}, and its standard error"
+    )
 
 
 def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -131,11 +160,20 @@ def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     cap = [percent_of(_posterior(claim.notion, parameter, delta)) for parameter in parameters]
     guess = [percent_of(guess_rate(claim.notion, parameter)) for parameter in parameters]
     caught = [percent_of(float(power(claim.notion, parameter, 0.05))) for parameter in parameters]
-    header = ("an attacker's", f"the claim, {claim}", f"the bound, {found.notion.label(found.lower)}", "this attack")
+    header = (
+        "an attacker's",
+        f"the claim, {claim}",
+        f"the bound, {found.notion.label(found.lower)}",
+        "this attack",
+    )
     rows = [
         (f"belief from even odds: its cap e^ε/(1 + e^ε) at δ = {delta:g}", *cap, "–"),
         ("best guess rate from even odds", *guess, percent_of(1 - (counts.fpr + counts.fnr) / 2)),
-        ("power at a false positive rate of 5 %", *caught, percent_of(1 - float(np.min(beta[alpha <= 0.05])))),
+        (
+            "power at a false positive rate of 5 %",
+            *caught,
+            percent_of(1 - float(np.min(beta[alpha <= 0.05]))),
+        ),
     ]
     return header, rows
 
@@ -143,7 +181,9 @@ def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 def _delta(result: Result) -> float:
     """δ of the judged claim, else of another one, else 0.01, for what has to be said at some δ."""
     found = [0.0] if isinstance(result.claims[0].notion, PureDP) else []
-    found += [claim.notion.delta for claim in result.claims if isinstance(claim.notion, ApproximateDP)]
+    found += [
+        claim.notion.delta for claim in result.claims if isinstance(claim.notion, ApproximateDP)
+    ]
     return found[0] if found else 0.01
 
 
@@ -188,4 +228,6 @@ def measured_words(result: Result) -> list[str]:
     """What was measured of each bound, in whole sentences."""
     told = [*((b.estimator, b) for b in result.bounds), (f"accusing ({result.verdict.accusing.estimator})",
             result.verdict.accusing)]  # fmt: skip
-    return list(dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured))
+    return list(
+        dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured)
+    )

@@ -50,7 +50,13 @@ def tradeoff_figure(result: Result) -> Figure:
     told: list[tuple[str, str, Array, Array]] = [("random guessing", "muted", ends, 1 - ends)]
     for frontier in frontiers(result):
         alpha, beta = frontier.curve()
-        ax.plot(alpha, beta, color=INK[frontier.role], lw=1.5, ls=(0, frontier.dash) if frontier.dash else "-")
+        ax.plot(
+            alpha,
+            beta,
+            color=INK[frontier.role],
+            lw=1.5,
+            ls=(0, frontier.dash) if frontier.dash else "-",
+        )
         told.append((frontier.label, frontier.role, alpha, beta))
     if result.exact is not None:
         ax.plot(*result.exact, color=INK["ink"], lw=1.5, ls=(0, (1.0, 1.5)))
@@ -67,7 +73,11 @@ def tradeoff_figure(result: Result) -> Figure:
 
 def measured_on(result: Result) -> str:
     """What the measured curve was measured on."""
-    return "measured on the canaries of one run" if result.evidence.one_run else "measured on test trials"
+    return (
+        "measured on the canaries of one run"
+        if result.evidence.one_run
+        else "measured on test trials"
+    )
 
 
 def threshold_words(result: Result) -> str:
@@ -104,17 +114,33 @@ def _operating_point(ax: Axes, result: Result, y: float) -> None:
     if result.evidence.independent:
         left, right = _interval(counts.fp, counts.tn, significance)
         low, high = _interval(counts.fn, counts.tp, significance)
-        ax.add_patch(Rectangle((left, low), right - left, high - low, fill=False, ec=INK["ink"], lw=1.2, zorder=4))
+        ax.add_patch(
+            Rectangle(
+                (left, low), right - left, high - low, fill=False, ec=INK["ink"], lw=1.2, zorder=4
+            )
+        )
         label += f"\nin its {percent(significance)} Clopper–Pearson box"
     ax.plot(counts.fpr, counts.fnr, "o", ms=6, mfc=INK["measured"], mec=INK["ink"], zorder=5)
     arrow = {"arrowstyle": "-", "color": INK["ink"], "lw": 0.7, "shrinkB": 4}
     at = (counts.fpr, counts.fnr)
-    ax.annotate(label, at, (0.985, y), ha="right", va="top", color=INK["ink"], arrowprops=arrow, bbox=label_box())
+    ax.annotate(
+        label,
+        at,
+        (0.985, y),
+        ha="right",
+        va="top",
+        color=INK["ink"],
+        arrowprops=arrow,
+        bbox=label_box(),
+    )
 
 
 def _interval(errors: int, others: int, significance: float) -> tuple[float, float]:
     """Both one-sided limits of a rate, each at half the significance."""
-    low, high = upper_rate(others, errors, significance / 2), upper_rate(errors, others, significance / 2)
+    low, high = (
+        upper_rate(others, errors, significance / 2),
+        upper_rate(errors, others, significance / 2),
+    )
     return 1 - float(low), float(high)
 
 
@@ -155,13 +181,21 @@ def chooses_by_mu(result: Result) -> bool:
 
 def _rates(ax: Axes, thresholds: Array, fpr: Array, fnr: Array) -> None:
     advantage = 1 - fpr - fnr
-    for values, role, dash in ((fpr, "implied", (7, 2)), (fnr, "approximate", (2, 2)), (advantage, "measured", ())):
+    for values, role, dash in (
+        (fpr, "implied", (7, 2)),
+        (fnr, "approximate", (2, 2)),
+        (advantage, "measured", ()),
+    ):
         ax.plot(thresholds, values, color=INK[role], lw=2, ls=(0, dash) if dash else "-")
-    ax.set(ylim=(min(-0.02, float(advantage.min()) - 0.02), 1.04), ylabel="share of selection trials")
+    ax.set(
+        ylim=(min(-0.02, float(advantage.min()) - 0.02), 1.04), ylabel="share of selection trials"
+    )
 
     def label(name: str, role: str, place: int, y: float, dx: int, ha: str) -> None:
         where = (thresholds[place], y)
-        ax.annotate(name, where, (dx, 0), textcoords="offset points", color=INK[role], ha=ha, va="center")
+        ax.annotate(
+            name, where, (dx, 0), textcoords="offset points", color=INK[role], ha=ha, va="center"
+        )
 
     label("fpr", "implied", int(np.argmin(np.abs(fpr - 0.75))), 0.75, 9, "left")
     label("fnr", "approximate", int(np.argmin(np.abs(fnr - 0.88))), 0.88, -9, "right")
@@ -195,7 +229,16 @@ def _mu_panel(ax: Axes, result: Result, fold: Fold, thresholds: Array, selected:
     told = (("on selection trials", "measured", 0.02), ("on test trials (dashed)", "muted", 0.98))
     for text, role, x in told:
         ha = "left" if x < 0.5 else "right"
-        ax.text(x, 0.97, text, color=INK[role], transform=ax.transAxes, va="top", ha=ha, bbox=label_box())
+        ax.text(
+            x,
+            0.97,
+            text,
+            color=INK[role],
+            transform=ax.transAxes,
+            va="top",
+            ha=ha,
+            bbox=label_box(),
+        )
 
 
 def _finite(values: Array) -> Array:
@@ -205,7 +248,15 @@ def _finite(values: Array) -> Array:
 def _mark_choice(axes: Sequence[Axes], fold: Fold) -> None:
     if not math.isfinite(fold.threshold):
         told = f"threshold {number(fold.threshold)}: outside the scores"
-        axes[0].text(0.5, 0.5, told, transform=axes[0].transAxes, ha="center", color=INK["ink"], bbox=label_box())
+        axes[0].text(
+            0.5,
+            0.5,
+            told,
+            transform=axes[0].transAxes,
+            ha="center",
+            color=INK["ink"],
+            bbox=label_box(),
+        )
         return
     for ax in axes:
         ax.axvline(fold.threshold, color=INK["ink"], lw=1.2)
@@ -228,14 +279,21 @@ def eps_figure(results: Sequence[Result]) -> Figure | None:
     (ax,) = new_axes(figure, 1)
     ax.set_xlabel("eps (claimed)")
     if len({eps for eps, _ in known}) <= 8:
-        ax.set_xticks(sorted({eps for eps, _ in known}), [f"{eps:g}" for eps in sorted({eps for eps, _ in known})])
+        ax.set_xticks(
+            sorted({eps for eps, _ in known}),
+            [f"{eps:g}" for eps in sorted({eps for eps, _ in known})],
+        )
     ax.set_ylabel("μ")
     ends = _reference_lines(ax, known)
     names = [re.sub(r"\beps=\S+\s*", "", result.name).strip() for _, result in known]
     short = dict(zip(names, distinct(names), strict=True))
     roles, marks = ("measured", "approximate", "zcdp", "numerical", "ink", "muted"), "osD^vPX"
     for place, name in enumerate(dict.fromkeys(names)):
-        points = [(eps, result.bounds[0].lower) for (eps, result), n in zip(known, names, strict=True) if n == name]
+        points = [
+            (eps, result.bounds[0].lower)
+            for (eps, result), n in zip(known, names, strict=True)
+            if n == name
+        ]
         eps, lower = zip(*points, strict=True)
         color = INK[roles[place % len(roles)]]
         ax.plot(eps, lower, marker=marks[place % len(marks)], color=color, lw=1.8, ms=6)
@@ -247,11 +305,17 @@ def eps_figure(results: Sequence[Result]) -> Figure | None:
 
 def claimed_eps(result: Result) -> float | None:
     """ε of the (ε, δ) claim; None where there is none."""
-    found = (c.parameter for c in result.claims if isinstance(c.notion, ApproximateDP) and not c.numerical)
+    found = (
+        c.parameter
+        for c in result.claims
+        if isinstance(c.notion, ApproximateDP) and not c.numerical
+    )
     return next(found, None)
 
 
-def _reference_lines(ax: Axes, known: Sequence[tuple[float, Result]]) -> list[tuple[float, str, str]]:
+def _reference_lines(
+    ax: Axes, known: Sequence[tuple[float, Result]]
+) -> list[tuple[float, str, str]]:
     """Implied and direct μ; returns the end of each line: value, label, colour."""
     ends = []
     for name, dash in (("implied", ()), ("direct", (7, 2))):
@@ -296,17 +360,31 @@ def bar_figure(results: Sequence[Result]) -> Figure | None:
     bars = ax.barh(rows, lower, height=0.62, color=INK["measured"], label="mu_emp")
     hats = [result.mu_hat if math.isfinite(result.mu_hat) else math.nan for result in results]
     ax.plot(hats, rows, "o", ms=6, mfc=INK["paper"], mec=INK["ink"], label="mu_hat", zorder=4)
-    implied, expected = [result.mu_implied for result in results], [result.power.expected for result in results]
+    implied, expected = (
+        [result.mu_implied for result in results],
+        [result.power.expected for result in results],
+    )
     ticks = (("implied μ", "implied", implied), ("perfect attack, expected", "direct", expected))
     for label, role, values in ticks:
         shown = [math.nan if v is None or math.isinf(v) else v for v in values]
         ax.plot(shown, rows, "|", ms=17, mew=2.2, color=INK[role], label=label, zorder=3)
-    ax.set_yticks(rows, [textwrap.fill(name, 30) for name in distinct([result.name for result in results])])
+    ax.set_yticks(
+        rows, [textwrap.fill(name, 30) for name in distinct([result.name for result in results])]
+    )
     ax.set(xlabel="μ", xlim=(min(0, *lower), None))
     ax.grid(axis="y", visible=False)
     for row, value in zip(rows, lower, strict=True):
-        ax.text(1.01, row, f"{value:.3f}", va="center", color=INK["measured"], transform=ax.get_yaxis_transform())
+        ax.text(
+            1.01,
+            row,
+            f"{value:.3f}",
+            va="center",
+            color=INK["measured"],
+            transform=ax.get_yaxis_transform(),
+        )
     handles: list[Any] = [bars, *ax.lines]
     labels = [str(handle.get_label()) for handle in handles]
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK["ink"])
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK["ink"]
+    )
     return figure

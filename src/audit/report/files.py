@@ -36,7 +36,11 @@ def save(result: Result, folder: Path) -> Path:
 
 
 def save_sweep(
-    results: Sequence[Result], folder: Path, name: str = "sweep", command: str = "", together: str = ""
+    results: Sequence[Result],
+    folder: Path,
+    name: str = "sweep",
+    command: str = "",
+    together: str = "",
 ) -> Path:
     """Write a sweep's page, table and figures into ``folder``; ``together`` is said of all its audits.
 
@@ -48,7 +52,9 @@ def save_sweep(
     write_csv(folder / "sweep.csv", header, rows)
     drawn = sweep_figures(results)
     write_pngs(drawn, folder)
-    (folder / "report.html").write_text(sweep_page(results, drawn, name, command, together), "utf-8")
+    (folder / "report.html").write_text(
+        sweep_page(results, drawn, name, command, together), "utf-8"
+    )
     return folder / "report.html"
 
 
@@ -62,7 +68,9 @@ def write_tradeoff(result: Result, path: Path) -> None:
     for place, fold in enumerate(result.evidence.folds):
         alpha, beta = tradeoff(fold.test)
         kept = np.linspace(0, len(alpha) - 1, min(len(alpha), ROWS)).astype(int)
-        rows += [(place, a, b) for a, b in zip(alpha[kept].tolist(), beta[kept].tolist(), strict=True)]
+        rows += [
+            (place, a, b) for a, b in zip(alpha[kept].tolist(), beta[kept].tolist(), strict=True)
+        ]
     write_csv(path, ("fold", "alpha", "beta"), rows)
 
 

@@ -25,13 +25,29 @@ def ladder_figure(run: LadderRun) -> Figure:
     figure = new_figure(run.name, FRAME, 4.4)
     (ax,) = new_axes(figure, 1)
     ax.axhline(run.threshold, color=INK["implied"], lw=1.5, ls=(0, (7, 2)))
-    ax.annotate("asked for", (run.ladder[0], run.threshold), (2, 4), textcoords="offset points", color=INK["implied"])
+    ax.annotate(
+        "asked for",
+        (run.ladder[0], run.threshold),
+        (2, 4),
+        textcoords="offset points",
+        color=INK["implied"],
+    )
     test = [(rung.eps, rung.test) for rung in run.rungs]
-    ax.plot(*zip(*test, strict=True), "o-", color=INK["measured"], lw=2, label="test (for the reader)")
+    ax.plot(
+        *zip(*test, strict=True), "o-", color=INK["measured"], lw=2, label="test (for the reader)"
+    )
     shown = [(rung.eps, rung.noisy) for rung in run.rungs if rung.noisy is not None]
     if shown:
-        ax.plot(*zip(*shown, strict=True), "s--", color=INK["direct"], lw=1, label="noisy validation (private)")
-    ax.axvline(run.spent, color=INK["muted"], lw=1, label=f"spent, checks included: {run.spent:.3g}")
+        ax.plot(
+            *zip(*shown, strict=True),
+            "s--",
+            color=INK["direct"],
+            lw=1,
+            label="noisy validation (private)",
+        )
+    ax.axvline(
+        run.spent, color=INK["muted"], lw=1, label=f"spent, checks included: {run.spent:.3g}"
+    )
     ax.set(xscale="log", xlim=(0.8 * run.ladder[0], 1.25 * max(run.ladder[-1], run.spent)))
     ax.set(xlabel=f"training: Rényi ε of order {run.order:g}", ylabel="accuracy")
     ax.legend(frameon=False, labelcolor=INK["ink"], fontsize=10, loc="lower right")
@@ -41,7 +57,11 @@ def ladder_figure(run: LadderRun) -> Figure:
 def ladder_facts(run: LadderRun) -> list[tuple[str, str]]:
     """What an accuracy-first run found, in words."""
     last, steps = run.rungs[-1], f"{len(run.rungs)} of {len(run.ladder)}"
-    reached = f"yes, at step {steps}" if run.passed else f"no; all {len(run.ladder)} steps are charged all the same"
+    reached = (
+        f"yes, at step {steps}"
+        if run.passed
+        else f"no; all {len(run.ladder)} steps are charged all the same"
+    )
     return [
         ("task", run.task),
         ("accuracy", f"{run.threshold:g} was asked for; reached on private validation: {reached}"),
@@ -69,7 +89,13 @@ def ladder_table(run: LadderRun) -> RenderableType:
     steps = plain_table(header, numbers=header)
     for place, rung in enumerate(run.rungs):
         figures = (f"{value:.4g}" for value in (rung.eps, rung.checked, rung.spent))
-        steps.add_row(str(place + 1), *figures, number(rung.noisy), "yes" if rung.passed else "no", number(rung.test))
+        steps.add_row(
+            str(place + 1),
+            *figures,
+            number(rung.noisy),
+            "yes" if rung.passed else "no",
+            number(rung.test),
+        )
     return Group(Text(run.name, style="bold"), facts, steps)
 
 
@@ -86,7 +112,9 @@ def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
     for members, name in zip(groups.values(), distinct(list(groups)), strict=True):
         if len(members) > 1:
             reached = sum(run.passed for run in members)
-            rows.append((f"mean: {name}", f"{reached} of {len(members)}", *_ladder_figures(members)))
+            rows.append(
+                (f"mean: {name}", f"{reached} of {len(members)}", *_ladder_figures(members))
+            )
     return rows
 
 
@@ -111,7 +139,9 @@ def save_ladder(run: LadderRun, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_pngs({"ladder": ladder_figure(run)}, folder)
     names = ("eps", "checked", "spent", "noisy", "passed", "test")
-    write_csv(folder / "steps.csv", names, [[getattr(rung, name) for name in names] for rung in run.rungs])
+    write_csv(
+        folder / "steps.csv", names, [[getattr(rung, name) for name in names] for rung in run.rungs]
+    )
     return folder / "ladder.png"
 
 

@@ -33,10 +33,20 @@ def page(result: Result, figures: Mapping[str, Figure]) -> str:
         figures: of the same, by name; they lose their titles, for the page has headings of its own.
     """
     curves = curve_readings(result)
-    drawn = [_part(figures["tradeoff"], "tradeoff", _tradeoff_alt(result), curve_points(result), curves)]
+    drawn = [
+        _part(figures["tradeoff"], "tradeoff", _tradeoff_alt(result), curve_points(result), curves)
+    ]
     if "threshold" in figures:
         rates = _threshold_readings(result)
-        drawn.append(_part(figures["threshold"], "threshold", _threshold_alt(result), _threshold_points(result), rates))
+        drawn.append(
+            _part(
+                figures["threshold"],
+                "threshold",
+                _threshold_alt(result),
+                _threshold_points(result),
+                rates,
+            )
+        )
     return render(
         "audit",
         result=result,
@@ -54,15 +64,29 @@ def page(result: Result, figures: Mapping[str, Figure]) -> str:
 
 
 def sweep_page(
-    results: Sequence[Result], figures: Mapping[str, Figure], name: str = "sweep", command: str = "", together: str = ""
+    results: Sequence[Result],
+    figures: Mapping[str, Figure],
+    name: str = "sweep",
+    command: str = "",
+    together: str = "",
 ) -> str:
     """The page of a sweep: a table and its figures, as in `page`."""
     header, rows = sweep_rows(results)
     told = (
-        ("mu_emp", "bars", "Bars of mu_emp, one an audit; the numbers are those of the table above."),
-        ("mu_emp_against_eps", "eps", "Lines of mu_emp against eps with implied and direct mu, as in the table above."),
+        (
+            "mu_emp",
+            "bars",
+            "Bars of mu_emp, one an audit; the numbers are those of the table above.",
+        ),
+        (
+            "mu_emp_against_eps",
+            "eps",
+            "Lines of mu_emp against eps with implied and direct mu, as in the table above.",
+        ),
     )
-    drawn = [_part(figures[figure], key, what, None) for figure, key, what in told if figure in figures]
+    drawn = [
+        _part(figures[figure], key, what, None) for figure, key, what in told if figure in figures
+    ]
     return render(
         "sweep",
         name=name,
@@ -102,13 +126,20 @@ def _shared_remarks(results: Sequence[Result]) -> list[str]:
     for name, result in zip(distinct([result.name for result in results]), results, strict=True):
         for remark in remarks(result):
             who.setdefault(remark, []).append(name)
-    return [f"{remark} ({'all' if len(names) == len(results) else ', '.join(names)})" for remark, names in who.items()]
+    return [
+        f"{remark} ({'all' if len(names) == len(results) else ', '.join(names)})"
+        for remark, names in who.items()
+    ]
 
 
 def _shared_provenance(results: Sequence[Result]) -> list[tuple[str, str]]:
     """What all audits of a sweep have in common: versions, commit; and the seconds that they took together."""
     first, *others = [result.provenance for result in results]
-    shared = [(k, v) for k, v in first.items() if k != "command" and all(other.get(k) == v for other in others)]
+    shared = [
+        (k, v)
+        for k, v in first.items()
+        if k != "command" and all(other.get(k) == v for other in others)
+    ]
     seconds = sum(stage.seconds for result in results for stage in result.stages)
     return [*shared, ("time", f"{seconds:.1f} s in all stages of all audits")]
 
@@ -148,11 +179,19 @@ def _hover(figure: Figure, readings: Readings) -> str:
         "name": readings.name,
         "x": [float(f"{x:.5g}") for x in readings.x],
         "curves": [
-            {"name": name, "role": role, "y": [round(float(y), 4) if math.isfinite(y) else None for y in values]}
+            {
+                "name": name,
+                "role": role,
+                "y": [round(float(y), 4) if math.isfinite(y) else None for y in values],
+            }
             for name, role, values in readings.curves
         ],
     }
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c").replace("&", "\\u0026")
+    return (
+        json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+        .replace("<", "\\u003c")
+        .replace("&", "\\u0026")
+    )
 
 
 def curve_readings(result: Result) -> Readings:
@@ -160,12 +199,20 @@ def curve_readings(result: Result) -> Readings:
     grid = np.arange(201) / 200
     alpha, beta = tradeoff(result.evidence.folds[0].test)
     # α ascends and β does not: the least FNR at an FPR of at most a is the last one there.
-    curves = [("measured", "measured", beta[np.searchsorted(alpha, grid + 1e-12, side="right") - 1])]
+    curves = [
+        ("measured", "measured", beta[np.searchsorted(alpha, grid + 1e-12, side="right") - 1])
+    ]
     around = band(result)
     if around is not None:
         at = np.minimum(np.searchsorted(around[0], grid), len(around[0]) - 1)
-        curves += [(f"band, {name}", "measured", around[side][at]) for name, side in (("low", 1), ("high", 2))]
-    curves += [(f.label, f.role, np.asarray(f.notion.beta(grid, f.parameter), float)) for f in frontiers(result)]
+        curves += [
+            (f"band, {name}", "measured", around[side][at])
+            for name, side in (("low", 1), ("high", 2))
+        ]
+    curves += [
+        (f.label, f.role, np.asarray(f.notion.beta(grid, f.parameter), float))
+        for f in frontiers(result)
+    ]
     return Readings("α", grid, curves)
 
 
@@ -175,14 +222,26 @@ def _threshold_readings(result: Result) -> Readings:
     thresholds, fpr, fnr = (values[::-1] for values in sweep(selection, 200))
     order = np.argsort(thresholds, kind="stable")
     order = order[np.isfinite(thresholds[order])]
-    rates = (("fpr", "implied", fpr), ("fnr", "approximate", fnr), ("advantage", "measured", 1 - fpr - fnr))
-    return Readings("threshold", thresholds[order], [(name, role, values[order]) for name, role, values in rates])
+    rates = (
+        ("fpr", "implied", fpr),
+        ("fnr", "approximate", fnr),
+        ("advantage", "measured", 1 - fpr - fnr),
+    )
+    return Readings(
+        "threshold",
+        thresholds[order],
+        [(name, role, values[order]) for name, role, values in rates],
+    )
 
 
 def _tradeoff_alt(result: Result) -> str:
     counts = result.evidence.counts
     told = "; ".join(frontier.label for frontier in frontiers(result))
-    around = "" if band(result) is None else " in a band that holds the attack's true curve everywhere at once"
+    around = (
+        ""
+        if band(result) is None
+        else " in a band that holds the attack's true curve everywhere at once"
+    )
     box = (
         "; the box is where Clopper and Pearson place the true rates, and their bound is read from its upper right corner"
         if result.evidence.independent
@@ -204,7 +263,9 @@ def _tradeoff_alt(result: Result) -> str:
 def _threshold_alt(result: Result) -> str:
     threshold = result.evidence.folds[0].threshold
     told = f"fpr, fnr and advantage of the selection trials against the threshold; {number(threshold)} was chosen."
-    return told + (" Below, mu_hat on selection and on test trials." if chooses_by_mu(result) else "")
+    return told + (
+        " Below, mu_hat on selection and on test trials." if chooses_by_mu(result) else ""
+    )
 
 
 def curve_points(result: Result) -> Points:
@@ -219,8 +280,14 @@ def curve_points(result: Result) -> Points:
         columns |= {"band, low": list(low[places]), "band, high": list(high[places])}
     if result.exact is not None:
         columns["exact"] = list(np.interp(grid, *result.exact))
-    columns |= {frontier.label: list(frontier.notion.beta(grid, frontier.parameter)) for frontier in frontiers(result)}
-    rows = [[f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())] for i, a in enumerate(grid)]
+    columns |= {
+        frontier.label: list(frontier.notion.beta(grid, frontier.parameter))
+        for frontier in frontiers(result)
+    }
+    rows = [
+        [f"{a:g}", *(number(float(column[i]), 3) for column in columns.values())]
+        for i, a in enumerate(grid)
+    ]
     return ["α (fpr)", *(f"β {name}" for name in columns)], rows
 
 
@@ -249,5 +316,7 @@ def render(kind: str, **values: Any) -> str:
 def _template() -> Any:
     import jinja2
 
-    world = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    world = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     return world.from_string(Path(__file__).with_name("page.html").read_text("utf-8"))

@@ -30,9 +30,22 @@ def reconstruction_figure(
     figure = new_figure(title, FRAME, 4.4)
     (ax,) = new_axes(figure, 1)
     ax.plot(grid, curve(grid), color=INK["implied"], lw=1.5, label="predicted: Φ(√(m − n)/(4·sd))")
-    ax.errorbar(sd, share, yerr=2 * error, fmt="o", color=INK["measured"], capsize=3, label="recovered, ± 2 s.e.")
+    ax.errorbar(
+        sd,
+        share,
+        yerr=2 * error,
+        fmt="o",
+        color=INK["measured"],
+        capsize=3,
+        label="recovered, ± 2 s.e.",
+    )
     ax.axhline(0.5, color=INK["muted"], lw=1, ls=(0, (4, 3)), label="a coin")
-    ax.set(xscale="log", xlabel="standard deviation of the noise", ylabel="share of bits recovered", ylim=(0.45, 1.02))
+    ax.set(
+        xscale="log",
+        xlabel="standard deviation of the noise",
+        ylabel="share of bits recovered",
+        ylim=(0.45, 1.02),
+    )
     ax.set_xticks(sd, [f"{value:.3g}" for value in sd])
     ax.minorticks_off()
     ax.legend(frameon=False, labelcolor=INK["ink"])
@@ -40,7 +53,10 @@ def reconstruction_figure(
 
 
 def save_reconstruction(
-    title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array], path: Path
+    title: str,
+    points: Sequence[tuple[float, float, float]],
+    curve: Callable[[Array], Array],
+    path: Path,
 ) -> None:
     """Write that figure; an .svg holds its letters as outlines, so that either file needs nothing beside it."""
     undated = {"Date": None} if path.suffix == ".svg" else None

@@ -50,7 +50,12 @@ def bound_rows(result: Result) -> list[tuple[str, str, str, str]]:
     def row(bound: Bound, role: str) -> tuple[str, str, str, str]:
         told = f"{role} ({bound.estimator})" if role else bound.estimator
         value = bound.notion.label(bound.lower)
-        return told, value, percent(bound.significance), bound.kind + (", anytime" if bound.anytime else "")
+        return (
+            told,
+            value,
+            percent(bound.significance),
+            bound.kind + (", anytime" if bound.anytime else ""),
+        )
 
     named = [row(bound, "" if place else "mu_emp") for place, bound in enumerate(result.bounds)]
     return [*named, row(result.verdict.accusing, "accusing")]
@@ -73,8 +78,13 @@ def why_collapsed(result: Result) -> str | None:
     chosen, kept = fold.selection.count(fold.threshold), result.bounds[0].lower
     promised = float(mu_hat(chosen.fpr, chosen.fnr))
     _, fpr, fnr = sweep(fold.selection, 200)
-    ordinary = float(mu_hat(fpr, fnr)[np.argmin(fpr + fnr)])  # at the threshold of the largest advantage
-    if min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER or not promised > ordinary > 2 * kept:
+    ordinary = float(
+        mu_hat(fpr, fnr)[np.argmin(fpr + fnr)]
+    )  # at the threshold of the largest advantage
+    if (
+        min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER
+        or not promised > ordinary > 2 * kept
+    ):
         return None
     return (
         f"The threshold lies in a corner: of the selection trials it calls {chosen.fp} of {chosen.fp + chosen.tn} "
@@ -98,11 +108,15 @@ def next_words(result: Result) -> str:
 def remarks(result: Result) -> list[str]:
     """Every sentence that must stand beside the numbers, once each."""
     told = (("mu_emp", result.bounds[0]), ("accusing", result.verdict.accusing))
-    measured = [f"{role} ({bound.estimator}): {bound.measured}" for role, bound in told if bound.measured]
+    measured = [
+        f"{role} ({bound.estimator}): {bound.measured}" for role, bound in told if bound.measured
+    ]
     warnings = [*measured, *(warning for bound in result.bounds for warning in bound.warnings)]
     refused = [f"Left out: {name}: {reason}" for name, reason in result.refused.items()]
     collapsed = why_collapsed(result)
-    return list(dict.fromkeys([*([collapsed] if collapsed else []), *result.notes, *warnings, *refused]))
+    return list(
+        dict.fromkeys([*([collapsed] if collapsed else []), *result.notes, *warnings, *refused])
+    )
 
 
 def distinct(names: Sequence[str]) -> list[str]:

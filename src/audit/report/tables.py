@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def plain_table(
-    header: Sequence[str], numbers: Sequence[str] = (), whole: Sequence[str] = (), title: str | None = None
+    header: Sequence[str],
+    numbers: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    title: str | None = None,
 ) -> RichTable:
     """An empty table in the one style that all of ours have.
 
@@ -32,7 +35,9 @@ def plain_table(
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title=title)
+    shown = Table(
+        box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True, title=title
+    )
     for name in header:
         longest = max(map(len, name.split()))  # a header is broken between words only
         shown.add_column(
@@ -50,14 +55,18 @@ def table(result: Result) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    verdict = Text.assemble((result.verdict.word, COLOURS[result.verdict.word]), "  ", result.verdict.reason)
+    verdict = Text.assemble(
+        (result.verdict.word, COLOURS[result.verdict.word]), "  ", result.verdict.reason
+    )
     spent = " · ".join(f"{stage.name} {stage.seconds:.1f} s" for stage in result.stages)
     total = sum(stage.seconds for stage in result.stages)
     notes = [Text(f"note  {note}", style="yellow") for note in remarks(result)]
     step = [] if result.next_step is None else [Text(next_words(result), style="cyan")]
     seconds = Text(f"{total:.1f} s: {spent}", style="dim")
     title = Text(result.name, style="bold")
-    return Group(title, _facts_table(result), _bounds_table(result), verdict, *step, *notes, seconds)
+    return Group(
+        title, _facts_table(result), _bounds_table(result), verdict, *step, *notes, seconds
+    )
 
 
 def _facts_table(result: Result) -> RichTable:
@@ -75,7 +84,9 @@ def _facts_table(result: Result) -> RichTable:
 def plan_table(plans: Sequence[tuple[str, Power, str]]) -> RenderableType:
     """What each of several audits could find, and what it would take, one row an audit."""
     header = ("audit", "expected mu_emp", "detects (80 % power)", "1.25 × claim needs", "it takes")
-    shown = plain_table(header, numbers=header[1:], title="With a perfect attack, before anything is played")
+    shown = plain_table(
+        header, numbers=header[1:], title="With a perfect attack, before anything is played"
+    )
     for name, power, takes in plans:
         shown.add_row(name, number(power.expected), *_power_cells(power), takes)
     return shown
@@ -111,7 +122,11 @@ def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[s
     if are_controls(results):
         return CONTROLS, control_rows(results)
     theirs = [dict(result.config.get("published") or {}) for result in results]
-    given = [name for key, name in PUBLISHED.items() if any(found.get(key) is not None for found in theirs)]
+    given = [
+        name
+        for key, name in PUBLISHED.items()
+        if any(found.get(key) is not None for found in theirs)
+    ]
     names = distinct([result.name for result in results])
     rows = []
     for name, told_before, result in zip(names, theirs, results, strict=True):
@@ -119,7 +134,9 @@ def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[s
         exact = next(finite, None)
         ours = (result.mu_hat, result.bounds[0].lower, exact.lower if exact else None)
         told = [number(value, 3) for value in (*ours, result.mu_implied, result.mu_direct)]
-        before = [_given(told_before.get(key)) for key, column in PUBLISHED.items() if column in given]
+        before = [
+            _given(told_before.get(key)) for key, column in PUBLISHED.items() if column in given
+        ]
         rows.append((name, *before, *told, number(tightness(result), 2), result.verdict.word))
     return (SWEEP[0], *given, *SWEEP[1:]), rows
 
@@ -140,11 +157,17 @@ def sweep_table(results: Sequence[Result]) -> RenderableType:
     if are_controls(results):
         return controls_table(results)
     header, rows = sweep_rows(results)
-    kept = [place for place, name in enumerate(header) if name not in ("implied mu", "direct mu", "verdict")]
+    kept = [
+        place
+        for place, name in enumerate(header)
+        if name not in ("implied mu", "direct mu", "verdict")
+    ]
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     shown.add_column(header[0], overflow="fold", min_width=10)
     for name in (header[place] for place in kept[1:]):
-        shown.add_column(name, justify="right", min_width=max(map(len, name.split())))  # breaks between words only
+        shown.add_column(
+            name, justify="right", min_width=max(map(len, name.split()))
+        )  # breaks between words only
     shown.add_column(header[-1], no_wrap=True)
     for row in rows:
         shown.add_row(*(Text(row[place]) for place in kept), Text(row[-1], style=COLOURS[row[-1]]))

@@ -58,7 +58,9 @@ def _checked(transfer: Callable[..., Any], *arguments: Any) -> Any:
         os._exit(1)
 
 
-def _answer(function: Callable[..., Any] | None, message: bytes) -> tuple[Callable[..., Any] | None, bytes]:
+def _answer(
+    function: Callable[..., Any] | None, message: bytes
+) -> tuple[Callable[..., Any] | None, bytes]:
     """The function that is known from now on, and what it returned or raised."""
     try:
         new_function, packed, path, folder = pickle.loads(message)

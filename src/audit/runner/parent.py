@@ -93,7 +93,9 @@ class _Child:
         self._process: subprocess.Popen[bytes] | None = None
         self._sent: Callable[..., Any] | None = None
 
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], time_limit: float | None) -> Any:
+    def call(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], time_limit: float | None
+    ) -> Any:
         with self._lock:
             try:
                 answer = self._exchange(self._message(function, arguments), time_limit)
@@ -114,11 +116,15 @@ class _Child:
             new_function, self._sent = cloudpickle.dumps(function), function
         # Pickled apart, so that the path is set before anything has to be imported.
         path = [str(folder) for folder in sys.path]
-        return pickle.dumps((new_function, cloudpickle.dumps(arguments), path, os.getcwd()), protocol=5)
+        return pickle.dumps(
+            (new_function, cloudpickle.dumps(arguments), path, os.getcwd()), protocol=5
+        )
 
     def _exchange(self, message: bytes, time_limit: float | None) -> bytes:
         assert self._process is not None
-        self._marks[:] = memoryview(NOTHING)  # of the last request; the child waits, and does not write now
+        self._marks[:] = memoryview(
+            NOTHING
+        )  # of the last request; the child waits, and does not write now
         try:
             self._connection.send_bytes(message)
             while not self._connection.poll(self._patience(time_limit)):
@@ -154,7 +160,9 @@ class _Child:
     def _timed_out(self, time_limit: float) -> TimedOut:
         assert self._process is not None
         with contextlib.suppress(OSError):
-            os.kill(self._process.pid, signal.SIGUSR1)  # it writes its stack, in the midst of C code too
+            os.kill(
+                self._process.pid, signal.SIGUSR1
+            )  # it writes its stack, in the midst of C code too
         end = time.monotonic() + POLITE
         while not self._line() and time.monotonic() < end:
             time.sleep(0.01)
@@ -170,7 +178,9 @@ class _Child:
         calls = re.findall(r'File "(.+)", line (\d+) in (.+)\n', stack)
         ours, standard = str(Path(__file__).parents[1]), str(Path(os.__file__).parent)
         for file, number, name in calls:
-            if file != "<string>" and (not file.startswith((ours, standard)) or "site-packages" in file):
+            if file != "<string>" and (
+                not file.startswith((ours, standard)) or "site-packages" in file
+            ):
                 return f", at {Path(file).name}:{number} in {name}"
         return ""
 
@@ -188,7 +198,10 @@ class _Child:
         # A session of its own: a Ctrl-C is for us to answer, and all that it starts is ended with it.
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code], pass_fds=given, stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-c", code],
+                pass_fds=given,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         finally:
             theirs.close()
@@ -228,4 +241,6 @@ def _signal(number: int) -> str:
         name = signal.Signals(number).name
     except ValueError:  # a real-time signal
         name = f"signal {number}"
-    return f"killed by {name}" + (", as the system does where memory runs out" if number == signal.SIGKILL else "")
+    return f"killed by {name}" + (
+        ", as the system does where memory runs out" if number == signal.SIGKILL else ""
+    )

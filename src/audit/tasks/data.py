@@ -45,7 +45,9 @@ class BreastCancer:
         """See `Labelled.load`."""
         names, rows, benign = learning.breast_cancer()
         binned = [np.digitize(rows[:, names.index(c)], edges) for c, edges in BREAST_CANCER.items()]
-        domain = Domain((*BREAST_CANCER, "benign"), (*(len(e) + 1 for e in BREAST_CANCER.values()), 2))
+        domain = Domain(
+            (*BREAST_CANCER, "benign"), (*(len(e) + 1 for e in BREAST_CANCER.values()), 2)
+        )
         return Table(domain, np.column_stack([*binned, benign])), "benign"
 
 
@@ -113,11 +115,17 @@ def _read(path: str, domain_json: str) -> Table:
         sizes: dict[str, int] = json.loads(Path(domain_json).read_text())
         with Path(path).open(encoding="utf-8-sig") as file:
             header = file.readline().strip().split(",")
-            values = np.loadtxt(file, delimiter=",", ndmin=2, usecols=[header.index(c) for c in sizes])
+            values = np.loadtxt(
+                file, delimiter=",", ndmin=2, usecols=[header.index(c) for c in sizes]
+            )
     except (OSError, ValueError) as error:
-        raise AuditError(f"task.data.path: cannot read {path} with {domain_json} ({error})") from error
+        raise AuditError(
+            f"task.data.path: cannot read {path} with {domain_json} ({error})"
+        ) from error
     if not len(values) or np.any((values < 0) | (values >= list(sizes.values()))):
-        raise AuditError(f"task.data.path: {path} is empty or has values outside {domain_json}; mend one of them")
+        raise AuditError(
+            f"task.data.path: {path} is empty or has values outside {domain_json}; mend one of them"
+        )
     return Table(Domain(tuple(sizes), tuple(sizes.values())), values)
 
 
@@ -146,4 +154,6 @@ def need_two_classes(labels: Array, name: str) -> None:
         AuditError: a label with one class.
     """
     if len(np.unique(labels)) < 2:
-        raise AuditError(f"the label {name!r} has one class only, so nothing can be learnt; choose another column")
+        raise AuditError(
+            f"the label {name!r} has one class only, so nothing can be learnt; choose another column"
+        )

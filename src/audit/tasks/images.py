@@ -87,7 +87,11 @@ class ImagesWork:
         # James and Stein: what noise adds to a squared length is known, the rest is signal.
         length = np.maximum(np.sum(sums**2, axis=1, keepdims=True), 1e-12)
         layer = sums / each * np.maximum(1 - sums.shape[1] / (precision * length), 0.05)
-        return Model(_right(layer, self.validating), _right(layer, self.testing), functools.partial(_write, layer))
+        return Model(
+            _right(layer, self.validating),
+            _right(layer, self.testing),
+            functools.partial(_write, layer),
+        )
 
     def __str__(self) -> str:
         rows, labels = self.training
@@ -100,7 +104,9 @@ class ImagesWork:
 def _right(layer: Array, part: Labelled) -> float:
     """Accuracy on one part."""
     rows, labels = part
-    return float(np.mean(np.argmax(rows @ layer.T - np.sum(layer**2, axis=1) / 2, axis=1) == labels))
+    return float(
+        np.mean(np.argmax(rows @ layer.T - np.sum(layer**2, axis=1) / 2, axis=1) == labels)
+    )
 
 
 def _write(layer: Array, folder: Path) -> Path:

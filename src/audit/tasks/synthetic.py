@@ -47,7 +47,9 @@ class Synthetic:
 
     def __post_init__(self) -> None:
         if not hasattr(self.data, "load"):
-            raise AuditError("task.data: the option loads no table; give it a _target_ with a load()")
+            raise AuditError(
+                "task.data: the option loads no table; give it a _target_ with a load()"
+            )
 
     def open(self, seed: int) -> SyntheticWork:
         """Load and split.
@@ -57,10 +59,14 @@ class Synthetic:
         """
         table, label = self.data.load()
         if label not in table.domain.columns or table.domain.shape((label,)) != (2,):
-            raise AuditError(f"task.data: the label {label!r} is no column of two values; choose another one")
+            raise AuditError(
+                f"task.data: the label {label!r} is no column of two values; choose another one"
+            )
         need_two_classes(table.records[:, table.domain.columns.index(label)], label)
         parts = split(len(table.records), self.train, self.validation, seed)
-        return SyntheticWork(self, label, *(Table(table.domain, table.records[part]) for part in parts))
+        return SyntheticWork(
+            self, label, *(Table(table.domain, table.records[part]) for part in parts)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +83,11 @@ class SyntheticWork:
     def cliques(self) -> tuple[tuple[str, ...], ...]:
         """Each column with the label, in the domain's order."""
         columns = self.training.domain.columns
-        return tuple(tuple(c for c in columns if c in (name, self.label)) for name in columns if name != self.label)
+        return tuple(
+            tuple(c for c in columns if c in (name, self.label))
+            for name in columns
+            if name != self.label
+        )
 
     @functools.cached_property
     def answer(self) -> Array:
@@ -105,21 +115,34 @@ class SyntheticWork:
         """(rows, columns) synthetic records."""
         domain = self.training.domain
         sizes = dict(zip(domain.columns, domain.sizes, strict=True))
-        cells = np.split(noisy[None, :], np.cumsum([domain.size(c) for c in self.cliques])[:-1], axis=1)
+        cells = np.split(
+            noisy[None, :], np.cumsum([domain.size(c) for c in self.cliques])[:-1], axis=1
+        )
         found = dict(zip(self.cliques, cells, strict=True))
         weight = {c: np.full_like(y, precision) for c, y in found.items()}
-        constant = marginals.lipschitz(self.cliques, sizes, {c: np.array([precision]) for c in found})
+        constant = marginals.lipschitz(
+            self.cliques, sizes, {c: np.array([precision]) for c in found}
+        )
         total = np.array([float(len(self.training.records))])  # public
         problem = Problem(domain, found, weight, total, constant)
-        return np.asarray(large.draw_tables(problem, [(self.cliques, np.array([0]))], self.task.rows, rng).records[0])
+        return np.asarray(
+            large.draw_tables(
+                problem, [(self.cliques, np.array([0]))], self.task.rows, rng
+            ).records[0]
+        )
 
     def _learn(self, rows: Array) -> Any:
-        features, labels = self._features(rows), rows[:, self.training.domain.columns.index(self.label)]
+        features, labels = (
+            self._features(rows),
+            rows[:, self.training.domain.columns.index(self.label)],
+        )
         if len(np.unique(labels)) < 2:  # so much noise that one class was never drawn
             return lambda unseen: np.full(len(unseen), labels[0])
         make = {
             "logistic": functools.partial(learning.logistic, 0.1),
-            "xgboost": functools.partial(learning.xgboost, max_depth=3, n_estimators=100, learning_rate=0.1),
+            "xgboost": functools.partial(
+                learning.xgboost, max_depth=3, n_estimators=100, learning_rate=0.1
+            ),
         }[self.task.classifier]
         decide = learning.fit(make, features, labels)
         return lambda unseen: (np.asarray(decide(unseen)) > 0).astype(np.int64)

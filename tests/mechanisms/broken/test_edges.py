@@ -22,7 +22,9 @@ def values(mechanism, data, n=1000):
 def test_a_bound_used_twice_leaves_no_noise():
     mechanism = BoundUsedTwice(eps=1, lower=0, upper=100)
     assert np.all(values(mechanism, [50, 60]) == 110) and np.all(values(mechanism, [50]) == 50)
-    assert np.ptp(values(BoundUsedTwice(eps=1, lower=-100, upper=0), [0])) > 100  # the other way round it is right
+    assert (
+        np.ptp(values(BoundUsedTwice(eps=1, lower=-100, upper=0), [0])) > 100
+    )  # the other way round it is right
 
 
 def test_what_is_clipped_in_vain_costs_eps_for_every_bound():
@@ -51,4 +53,7 @@ def test_a_new_key_is_shown_more_often_than_its_delta_says():
     shown = np.mean(values(mechanism, [0, 1], n)[:, 0] > 0)
     assert abs(shown - exact) < 5.2 * math.sqrt(exact * (1 - exact) / n)  # false failure: 2e-7
     assert np.all(values(mechanism, [0]) == 0)
-    assert notion.parameter(0.0, 1 - exact) == math.inf and notion.parameter(0.0, 1 - notion.delta) == 0
+    assert (
+        notion.parameter(0.0, 1 - exact) == math.inf
+        and notion.parameter(0.0, 1 - notion.delta) == 0
+    )

@@ -31,7 +31,9 @@ def test_an_honest_mechanism_has_no_field_that_makes_it_dishonest(honest):
     assert not names & switches
 
 
-@pytest.mark.parametrize(("honest", "broken"), BROKEN_VERSIONS.items(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    ("honest", "broken"), BROKEN_VERSIONS.items(), ids=lambda kind: kind.__name__
+)
 def test_it_claims_what_the_honest_one_claims_and_refuses_a_share_of_none(honest, broken):
     options = options_of(honest)
     assert broken(**options).claims == honest(**options).claims
@@ -46,7 +48,9 @@ def test_with_all_of_the_noise_it_is_the_honest_one(option, tmp_path, monkeypatc
     cli._register()
     name = option.removesuffix("_less_noise")
     words = ["canary=coins", "backend=serial"] if name == "answers" else ["backend=serial"]
-    _, (plan,) = cli.check([f"mechanism=broken/{option}", "mechanism.noise_fraction=1", *words], many=False)
+    _, (plan,) = cli.check(
+        [f"mechanism=broken/{option}", "mechanism.noise_fraction=1", *words], many=False
+    )
     _, (honest,) = cli.check([f"mechanism={name}", *words], many=False)
     outputs = []
     for mechanism in (plan.mechanism, honest.mechanism):
@@ -57,7 +61,11 @@ def test_with_all_of_the_noise_it_is_the_honest_one(option, tmp_path, monkeypatc
 
 
 def test_every_broken_version_is_an_option():
-    targets = {line for option in OPTIONS for line in (FOLDER / f"{option}.yaml").read_text("utf-8").splitlines()}
+    targets = {
+        line
+        for option in OPTIONS
+        for line in (FOLDER / f"{option}.yaml").read_text("utf-8").splitlines()
+    }
     for broken in BROKEN_VERSIONS.values():
         assert f"_target_: {broken.__module__}.{broken.__name__}" in targets
 

@@ -48,7 +48,9 @@ def finer_than_2_to_the_minus_53():
 
 def test_low_bits_tell_a_sum_of_0_from_a_sum_of_1():
     n = 100_000
-    shares = [sample(FloatingLaplace(eps=1), data, n).public().values.mean() for data in (ZERO, ZERO_ONE)]
+    shares = [
+        sample(FloatingLaplace(eps=1), data, n).public().values.mean() for data in (ZERO, ZERO_ONE)
+    ]
     exact = finer_than_2_to_the_minus_53()
     assert round(exact, 3) == 0.186
     assert abs(shares[0] - exact) < 5.2 * np.sqrt(exact * (1 - exact) / n)  # false failure: 2e-7

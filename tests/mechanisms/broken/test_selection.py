@@ -14,7 +14,9 @@ def test_halved_sensitivity_costs_up_to_twice_eps():
         mechanism = HalvedSensitivity(eps=1, candidates=candidates)
         exact = mechanism._log_chance(present) - mechanism._log_chance(absent)
         assert exact[0] == pytest.approx(cost, abs=1e-5) and abs(exact[1]) < 1
-    half = HalvedSensitivity(eps=0.5, candidates=10**6)  # what the sensitivity 4 would have asked for
+    half = HalvedSensitivity(
+        eps=0.5, candidates=10**6
+    )  # what the sensitivity 4 would have asked for
     assert (half._log_chance(present) - half._log_chance(absent))[0] == pytest.approx(1, abs=1e-5)
 
 
@@ -41,11 +43,16 @@ def test_a_selection_that_is_not_charged_is_followed_by_its_ratio():
 def test_what_is_claimed_is_a_fifth_of_what_is_lost():
     """sup over orders a of D_a/a, by the sum over both columns: 0.486-zCDP where 0.1034 is claimed."""
     absent, present, rho = np.array([[0.0, 0, 0]]), np.array([[0.0, 0, 0], [1, 0, 1]]), 0.1034
-    p, q = (SelectionNotCharged(rho=rho, selection_eps=4)._log_chance(data) for data in (present, absent))
+    p, q = (
+        SelectionNotCharged(rho=rho, selection_eps=4)._log_chance(data)
+        for data in (present, absent)
+    )
     moved = np.array([0.0, 1.0])  # only the third column agrees in one record more
 
     def divergence(p, q, a):
         return np.logaddexp.reduce(a * p + (1 - a) * q + a * (a - 1) * rho * moved**2) / (a - 1) / a
 
     orders = np.concatenate([1 + np.geomspace(1e-6, 1, 400), np.geomspace(2, 400, 400)])
-    assert max(max(divergence(p, q, a), divergence(q, p, a)) for a in orders) == pytest.approx(0.486451, abs=1e-5)
+    assert max(max(divergence(p, q, a), divergence(q, p, a)) for a in orders) == pytest.approx(
+        0.486451, abs=1e-5
+    )

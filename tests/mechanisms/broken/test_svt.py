@@ -29,14 +29,18 @@ def two_halves(n, c):
 @pytest.mark.parametrize(("cutoff", "eps"), [(1, 1.75), (2, 3.25), (5, 7.75)])
 def test_algorithm_4_costs_1_plus_6c_quarters(cutoff, eps):
     absent, present, said = two_halves(100, cutoff)
-    assert loss(SparseVector(1, 4, 4 / 3, cutoff), said, absent, present) == pytest.approx(eps, abs=5e-4)
+    assert loss(SparseVector(1, 4, 4 / 3, cutoff), said, absent, present) == pytest.approx(
+        eps, abs=5e-4
+    )
     assert eps == (1 + 6 * cutoff) / 4
 
 
 @pytest.mark.parametrize("cutoff", [1, 2, 5])
 def test_algorithm_1_costs_1_on_the_same_pair(cutoff):
     absent, present, said = two_halves(100, cutoff)
-    assert loss(SparseVector(1, 2, 4 * cutoff, cutoff), said, absent, present) == pytest.approx(1, abs=5e-4)
+    assert loss(SparseVector(1, 2, 4 * cutoff, cutoff), said, absent, present) == pytest.approx(
+        1, abs=5e-4
+    )
 
 
 @pytest.mark.parametrize(("m", "eps"), [(1, 0.737), (2, 1.530), (5, 4.031), (10, 8.347)])
@@ -49,7 +53,9 @@ def test_algorithm_6_has_no_cutoff(m, eps):
 def test_algorithm_3_costs_what_its_value_tells_of_the_threshold(m, eps):
     absent, present, said = two_halves(m, 1)
     mechanism = SparseVector(1, 2, 2, 1, tells_value=True)
-    worst = minimize_scalar(lambda v: -loss(mechanism, said, absent, present, v), bounds=(0, 1.5), method="bounded")
+    worst = minimize_scalar(
+        lambda v: -loss(mechanism, said, absent, present, v), bounds=(0, 1.5), method="bounded"
+    )
     assert -worst.fun == pytest.approx(eps, abs=6e-3)
 
 
@@ -66,7 +72,9 @@ def test_the_density_of_a_value_is_that_of_a_slow_integral(value):
     for answer, last in ((0.0, 1.0), (1.0, 0.0)):
         top = value - threshold
         cuts = sorted({-60.0, top, *(x for x in (-10.0, 0.0, answer - threshold) if x < top)})
-        slow = sum(quad(integrand, a, b, (answer,), epsrel=1e-11)[0] for a, b in itertools.pairwise(cuts))
+        slow = sum(
+            quad(integrand, a, b, (answer,), epsrel=1e-11)[0] for a, b in itertools.pairwise(cuts)
+        )
         slow *= np.exp(-abs(value - last) / scale) / (2 * scale)
         fast = answered._log_density(np.array([answer] * m + [last]))[0]
         assert fast == pytest.approx(np.log(slow), abs=3e-3)
@@ -107,7 +115,9 @@ def test_what_is_said_is_as_frequent_as_computed(cutoff):
 def test_nothing_is_asked_after_the_last_yes():
     data = np.array([[9.0] * 6])
     columns = SparseVector(1, 0.01, 0.01, 2).release(data, 10, np.random.default_rng(0)).public()
-    assert columns.names[-1] == "asked" and np.array_equal(columns.values, [[1, 1, 0, 0, 0, 0, 2]] * 10)
+    assert columns.names[-1] == "asked" and np.array_equal(
+        columns.values, [[1, 1, 0, 0, 0, 0, 2]] * 10
+    )
 
 
 def test_values_need_one_noisy_yes():

@@ -52,7 +52,9 @@ class Shuffled:
         largest = self.sigma * np.maximum(others, own)
 
         def ratio(absent: Array, present: Array) -> Array:
-            return self.log_density(largest, self._height(present)) - self.log_density(largest, self._height(absent))
+            return self.log_density(largest, self._height(present)) - self.log_density(
+                largest, self._height(absent)
+            )
 
         return Numbers(("largest",), largest[:, None], ratio)
 
@@ -63,10 +65,14 @@ class Shuffled:
 
     def log_below(self, x: Array, height: float) -> Array:
         """log P(largest < x) = log Φ((x − height)/σ) + (T − 1)·log Φ(x/σ)."""
-        return np.asarray(log_ndtr((x - height) / self.sigma) + (self.batches - 1) * log_ndtr(x / self.sigma))
+        return np.asarray(
+            log_ndtr((x - height) / self.sigma) + (self.batches - 1) * log_ndtr(x / self.sigma)
+        )
 
     def log_density(self, x: Array, height: float) -> Array:
         """log of the derivative of P(largest < x), up to a constant."""
         own, other = (x - height) / self.sigma, x / self.sigma
-        hazards = np.logaddexp(-(own**2) / 2 - log_ndtr(own), np.log(self.batches - 1) - other**2 / 2 - log_ndtr(other))
+        hazards = np.logaddexp(
+            -(own**2) / 2 - log_ndtr(own), np.log(self.batches - 1) - other**2 / 2 - log_ndtr(other)
+        )
         return self.log_below(x, height) + np.asarray(hazards)

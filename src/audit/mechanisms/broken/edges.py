@@ -70,7 +70,10 @@ class ClippedInVain:
         noisy = data.sum() + rng.laplace(0.0, scale, size=(trials, 1))
 
         def ratio(absent: Array, present: Array) -> Array:
-            return np.round((np.abs(noisy - absent.sum()) - np.abs(noisy - present.sum())).sum(axis=1) / scale, 12)
+            return np.round(
+                (np.abs(noisy - absent.sum()) - np.abs(noisy - present.sum())).sum(axis=1) / scale,
+                12,
+            )
 
         return Numbers(("sum",), noisy, ratio)
 
@@ -117,7 +120,10 @@ class ScaleFromData:
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
         """(n, 1) noisy sums of what the records are above the least one."""
-        return Numbers(("sum",), (data - data.min()).sum() + rng.laplace(0.0, np.ptp(data) / self.eps, (trials, 1)))
+        return Numbers(
+            ("sum",),
+            (data - data.min()).sum() + rng.laplace(0.0, np.ptp(data) / self.eps, (trials, 1)),
+        )
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -47,7 +47,10 @@ class ShareAsSigma:
         sigma = rho_from_eps_delta(self.eps, self.delta) / 3
         synthesis = rng.spawn(1)[0]
         cliques = marginals.cliques_up_to(data.domain, 1)
-        noisy = {c: data.marginal(c) + rng.normal(0.0, sigma, size=(trials, data.domain.size(c))) for c in cliques}
+        noisy = {
+            c: data.marginal(c) + rng.normal(0.0, sigma, size=(trials, data.domain.size(c)))
+            for c in cliques
+        }
         return NoisyMarginals(data.domain, noisy, sigma, sigma, self.rows, synthesis)
 
 
@@ -80,7 +83,9 @@ class ReusedMeasurement:
         noise = rng.normal(0.0, sigma, size=(trials, len(truth)))
         first, second = truth + noise, truth + noise / 2
         cells = [name for c in cliques for name in marginals.names_of("", data.domain, c)]
-        names = tuple(f"{what}{cell}" for what in ("first", "second", "2·second − first") for cell in cells)
+        names = tuple(
+            f"{what}{cell}" for what in ("first", "second", "2·second − first") for cell in cells
+        )
         return Numbers(names, np.hstack([first, second, 2 * second - first]))
 
 
@@ -110,4 +115,6 @@ class DomainFromData:
         _, counts = np.unique(data.records, axis=0, return_counts=True)
         sigma = 1 / implied_mu(rho_from_eps_delta(self.eps, self.delta))
         noisy = counts + rng.normal(0.0, sigma, size=(trials, len(counts)))
-        return Numbers(("size", "total"), np.stack([np.full(trials, len(counts)), noisy.sum(axis=1)], axis=1))
+        return Numbers(
+            ("size", "total"), np.stack([np.full(trials, len(counts)), noisy.sum(axis=1)], axis=1)
+        )

@@ -37,7 +37,9 @@ class SameSeedTwice:
         """(n, 3) both counts and, since anybody can subtract, their difference."""
         noise = rng.laplace(0.0, 2 / self.eps, size=trials)
         records, zeros = len(data) + noise, np.count_nonzero(data == 0) + noise
-        return Numbers(("records", "zeros", "difference"), np.stack([records, zeros, records - zeros], axis=1))
+        return Numbers(
+            ("records", "zeros", "difference"), np.stack([records, zeros, records - zeros], axis=1)
+        )
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -93,7 +95,10 @@ class TunedForFree:
     @property
     def claims(self) -> tuple[Claim, ...]:
         """μ-GDP, as if one setting had been tried, and its (ε, δ)."""
-        return (Claim(GDP(), self.mu), Claim(ApproximateDP(self.delta), gdp_epsilon(self.mu, self.delta)))
+        return (
+            Claim(GDP(), self.mu),
+            Claim(ApproximateDP(self.delta), gdp_epsilon(self.mu, self.delta)),
+        )
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
         """(n, k) noisy counts of the records."""

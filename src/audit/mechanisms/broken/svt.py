@@ -62,7 +62,9 @@ class SparseVector:
         bar = self.threshold + rng.laplace(0.0, self.threshold_noise, size=(trials, 1))
         noisy = answers + rng.laplace(0.0, self.query_noise, size=(trials, len(answers)))
         yes = noisy >= bar
-        asked = np.ones_like(yes) if self.cutoff is None else np.cumsum(yes, axis=1) - yes < self.cutoff
+        asked = (
+            np.ones_like(yes) if self.cutoff is None else np.cumsum(yes, axis=1) - yes < self.cutoff
+        )
         return Answered(self, yes & asked, asked, np.where(yes & asked, noisy, 0.0))
 
 
@@ -104,20 +106,30 @@ class Answered:
         """(n,) log P(what was said | answers): ∫ p(ρ) Π P(each query's word | ρ) dρ, up to the value where it is told."""
         m = self.made_by
         told = self.yes if m.tells_value else np.zeros_like(self.yes)
-        words = [(answers == answer) & ~told & self.asked for answer in np.unique(answers)]  # few answers, many queries
+        words = [
+            (answers == answer) & ~told & self.asked for answer in np.unique(answers)
+        ]  # few answers, many queries
         counts = [(word & said).sum(axis=1) for word in words for said in (~self.yes, self.yes)]
         kinds, kind = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
-        bar = _grid(m.threshold_noise, m.query_noise, 64 if m.tells_value else 16)  # a value is on no grid
+        bar = _grid(
+            m.threshold_noise, m.query_noise, 64 if m.tells_value else 16
+        )  # a value is on no grid
         gap = (m.threshold + bar - np.unique(answers)[:, None]) / m.query_noise
-        chance = np.stack([_log_laplace(gap), _log_laplace(-gap)], axis=1).reshape(-1, len(bar))  # of no, of yes
+        chance = np.stack([_log_laplace(gap), _log_laplace(-gap)], axis=1).reshape(
+            -1, len(bar)
+        )  # of no, of yes
         log_f = kinds @ chance - np.abs(bar) / m.threshold_noise - np.log(2 * m.threshold_noise)
         area = _log_integral(log_f, bar)
         if not m.tells_value:
             return np.asarray(area[kind, -1])
         value, known = self.value.sum(axis=1), told.any(axis=1)
-        limit = np.where(known, value - m.threshold, bar[-1])  # the threshold cannot be above what reached it
+        limit = np.where(
+            known, value - m.threshold, bar[-1]
+        )  # the threshold cannot be above what reached it
         miss = np.abs(value - (told * answers).sum(axis=1)) / m.query_noise
-        return _up_to(limit, bar, log_f, area, kind) - np.where(known, miss + np.log(2 * m.query_noise), 0.0)
+        return _up_to(limit, bar, log_f, area, kind) - np.where(
+            known, miss + np.log(2 * m.query_noise), 0.0
+        )
 
 
 def _grid(threshold_noise: float, query_noise: float, steps: int) -> Array:
