@@ -3,8 +3,9 @@
     python benchmarks/bounds.py              ours, and theirs in an environment that is made for it
     python benchmarks/bounds.py --no-rival   ours only
 
-Each time is the least of three. privacy-estimates 0.1.0.post1 gives a two-sided interval at ``alpha``; its lower end is
-compared with ours at alpha/2. Its region has an upper side too, so near chance the two differ by convention.
+Each time is the least of three. privacy-estimates 0.1.0.post1 gives a two-sided interval at
+``alpha``; its lower end is compared with ours at alpha/2. Its region has an upper side too, so near
+chance the two differ by convention.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""How often the verdict is wrong: bugs that are missed, correct mechanisms that are accused, over many seeds.
+"""How often the verdict is wrong: bugs that are missed, correct mechanisms that are accused, over
+many seeds.
 
-    .venv/bin/python benchmarks/controls.py [laplace gaussian …] [--seeds 200] [--missed 20] [--trials N] [--root …]
-    .venv/bin/python benchmarks/controls.py --readme      # one sweep=controls, as the README's table
+    .venv/bin/python benchmarks/controls.py [laplace gaussian …] [--seeds 200] [--missed 20]
+    [--trials N] [--root …] .venv/bin/python benchmarks/controls.py --readme      # one
+    sweep=controls, as the README's table
 
-Every audit is as `audit sweep=controls` plays it; false accusations are tested against the nominal 1 % (exact binomial,
-one-sided, at 1e-6), of each mechanism and of all together.
+Every audit is as `audit sweep=controls` plays it; false accusations are tested against the nominal
+1 % (exact binomial, one-sided, at 1e-6), of each mechanism and of all together.
 """
 
 from __future__ import annotations
@@ -24,13 +26,8 @@ from audit.game import Tally
 from audit.judgement.bounds import test_claim
 from audit.report import controls, sentences
 
-CHEAP = (
-    "laplace",
-    "gaussian",
-    "randomised_response",
-    "svt_1",
-    "mst_fixed",
-)  # aim_fixed is mst_fixed by another name
+# aim_fixed is mst_fixed by another name
+CHEAP = ("laplace", "gaussian", "randomised_response", "svt_1", "mst_fixed")
 README = Path(__file__).parents[1] / "README.md"
 MARKS = "<!-- controls -->\n", "<!-- /controls -->"
 
@@ -42,7 +39,8 @@ def plans(words: Sequence[str], root: Path) -> list[Plan]:
 
 
 def over_seeds(plan: Plan, seeds: int) -> list[Bound]:
-    """The bound that tests the claim, of the same audit under every seed; what judges nothing is left out."""
+    """The bound that tests the claim, of the same audit under every seed; what judges nothing is
+    left out."""
     return [tested(dataclasses.replace(plan, seed=seed)) for seed in range(seeds)]
 
 
@@ -54,10 +52,12 @@ def tested(plan: Plan) -> Bound:
 
 
 def accusations(names: Sequence[str], root: Path, seeds: int, trials: int | None) -> None:
-    """Table of false accusations; with fewer trials where those of the sweep would take too long."""
+    """Table of false accusations; with fewer trials where those of the sweep would take too
+    long."""
     fewer = [f"trials={trials}"] if trials else []
     print(
-        "| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n|---|---|---|---|---|---|"
+        "| correct | claim | accused | of | largest found | P(as many or more at 1 %) |\n"
+        "|---|---|---|---|---|---|"
     )
     everyone = 0
     for name in names:
@@ -84,7 +84,9 @@ def chance(accused: int, audits: int) -> float:
 def missed(root: Path, seeds: int) -> None:
     """Table of bugs that are missed, and of accusing bounds above the truth."""
     print(
-        "\n| bug | claim | truth | median found | missed | above the truth | of |\n|---|---|---|---|---|---|---|"
+        "\n"
+        "| bug | claim | truth | median found | missed | above the truth | of |\n"
+        "|---|---|---|---|---|---|---|"
     )
     for plan in plans(["sweep=controls"], root):
         if plan.config["control"]["expected"] != "violation":

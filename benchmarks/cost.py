@@ -2,8 +2,9 @@
 
 .venv/bin/python benchmarks/cost.py [--check]
 
-Everything but Ray is fitted in seconds of processor time, so that it may be run where others work too; on an idle machine
-that is the time that passes, with which it is compared. With --check nothing is fitted.
+Everything but Ray is fitted in seconds of processor time, so that it may be run where others work
+too; on an idle machine that is the time that passes, with which it is compared. With --check
+nothing is fitted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ Constants = tuple[float, float, float, float]
 
 
 def alone(name: str) -> Constants:
-    """A part's constants, measured in a process of its own: what has to be imported and compiled is in it."""
+    """A part's constants, measured in a process of its own: what has to be imported and compiled is
+    in it."""
     words = [sys.executable, __file__, "--part", name]
     out = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
     fixed, each, once, width = map(float, out.split())
@@ -158,7 +160,8 @@ def check() -> None:
     for name, (words, work) in UNSEEN.items():
         told, took = cost.cost(work, cost.parts()), whole(words)
         print(
-            f"| {name} | {told.seconds:.1f} s | {took.passed:.1f} s | {told.seconds / took.passed:.2f} |"
+            f"| {name} | {told.seconds:.1f} s | {took.passed:.1f} s | "
+            f"{told.seconds / took.passed:.2f} |"
             + "".join(
                 f" {x / 2**30:.2f} |" for x in (told.memory, took.own, told.worker, took.worker)
             )

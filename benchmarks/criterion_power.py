@@ -1,9 +1,10 @@
-"""How often a leak of 1.25 × the claim is found, by the criterion that chooses the threshold: a row a notion.
+"""How often a leak of 1.25 × the claim is found, by the criterion that chooses the threshold: a row
+a notion.
 
     python benchmarks/criterion_power.py [audits]
 
-Scores are exact likelihood ratios. The threshold is chosen on half as many trials as are tested; the claim is tested
-by `exact` at 1 %, in the claim's own notion.
+Scores are exact likelihood ratios. The threshold is chosen on half as many trials as are tested;
+the claim is tested by `exact` at 1 %, in the claim's own notion.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def power(case, criterion, audits, seed=0):
 if __name__ == "__main__":
     audits = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     print(
-        "| claim and law | tests a side | `advantage` | `claim_lower` | by default |\n|---|---|---|---|---|"
+        "| claim and law | tests a side | `advantage` | `claim_lower` | by default |\n"
+        "|---|---|---|---|---|"
     )
     for case, (_, _, _, n) in CASES.items():
         found = [

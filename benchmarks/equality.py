@@ -1,10 +1,11 @@
-"""How far the batched fits are from mbi run one by one on the same noise, and how far mbi is from itself.
+"""How far the batched fits are from mbi run one by one on the same noise, and how far mbi is from
+itself.
 
 .venv/bin/python benchmarks/equality.py [--trials 30]
 
-mbi as it is; mbi with its loss centred (the same loss less a constant: tests/mechanisms/test_against_mbi.py); mbi as it
-is on the same noise times 1 + 2⁻⁵². Largest difference in any cell of any marginal of one or two columns, after 1,000
-steps.
+mbi as it is; mbi with its loss centred (the same loss less a constant:
+tests/mechanisms/test_against_mbi.py); mbi as it is on the same noise times 1 + 2⁻⁵². Largest
+difference in any cell of any marginal of one or two columns, after 1,000 steps.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ def main() -> None:
     words.add_argument("--trials", type=int, default=30)
     trials = words.parse_args().trials
     print(
-        "| data, mechanism | batch against mbi centred | batch against mbi | mbi against mbi shaken |\n|---|---|---|---|"
+        "| data, mechanism | batch against mbi centred | batch against mbi | mbi against mbi "
+        "shaken |\n"
+        "|---|---|---|---|"
     )
     for name, data in (
         ("published pair", PAIR.data([True])),

@@ -1,10 +1,12 @@
-"""Rows of the coverage bench for one estimator alone, from the draws of the whole bench, merged into its table.
+"""Rows of the coverage bench for one estimator alone, from the draws of the whole bench, merged
+into its table.
 
-    python benchmarks/exact_coverage.py             exact, by seed 0, as `audit coverage` draws: into coverage.csv
-    python benchmarks/exact_coverage.py --out FILE  into another file
+    python benchmarks/exact_coverage.py             exact, by seed 0, as `audit coverage` draws:
+    into coverage.csv python benchmarks/exact_coverage.py --out FILE  into another file
 
-Each task of the bench has its own seed (0, and the task's number), and bounds from counts are read off counts that are
-drawn before any of them: the other rows stay what they are. Verdicts are given anew over all rows.
+Each task of the bench has its own seed (0, and the task's number), and bounds from counts are read
+off counts that are drawn before any of them: the other rows stay what they are. Verdicts are given
+anew over all rows.
 """
 
 from __future__ import annotations
@@ -29,9 +31,8 @@ if __name__ == "__main__":
     numbers = [
         n for n, task in enumerate(everything) if isinstance(task, Points | Chosen | Pipeline)
     ]
-    numbers.sort(
-        key=lambda number: isinstance(everything[number], Pipeline)
-    )  # whole pipelines take hours: last
+    # whole pipelines take hours: last
+    numbers.sort(key=lambda number: isinstance(everything[number], Pipeline))
     rows = []
     before = [row for row in read(TABLE) if row.estimator != ONLY]
     for done, number in enumerate(numbers):

@@ -1,9 +1,11 @@
 """How often estimator=ex_post accuses true reports, and how often it catches false ones.
 
-python benchmarks/expost.py [--seeds 200] [--trials 3000] [--broken-seeds 10] [--broken-trials 40000]
+python benchmarks/expost.py [--seeds 200] [--trials 3000] [--broken-seeds 10] [--broken-trials
+40000]
 
-White box: attacker=likelihood_ratio. Black box: attacker=logistic on all that an insider sees (xgboost of depth 3 where
-the raw data decide when to stop, since that leak is no sum over columns). Everything is played afresh, nothing is cached.
+White box: attacker=likelihood_ratio. Black box: attacker=logistic on all that an insider sees
+(xgboost of depth 3 where the raw data decide when to stop, since that leak is no sum over columns).
+Everything is played afresh, nothing is cached.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
     .venv/bin/python benchmarks/figures.py [mst_fixed mst aim] [--seeds 20] [--root mlruns/bench]
 
-One line a figure; the trials are kept under --root, so that a second run takes the time of the attackers only.
+One line a figure; the trials are kept under --root, so that a second run takes the time of the
+attackers only.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=Path("mlruns/bench"))
     given = parser.parse_args()
     cli._register()
-    columns = "audit|mean mu_emp ± se|sd|median mu_hat|mean Clopper–Pearson|above implied mu|zero|violations|expected"
+    columns = (
+        "audit|mean mu_emp ± se|sd|median mu_hat|mean Clopper–Pearson|above implied "
+        "mu|zero|violations|expected"
+    )
     print("| " + columns.replace("|", " | ") + " |")
     print("|---" * 9 + "|")
     for mechanism in given.mechanisms:

@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/hints.py ../shared/cases/public_bugs.py [--seeds 1] [names …]
 
-The file has faults of public code, re-created, ``f(data, rng)``, each with a corrected twin ``f_ok``. Each is audited by
-default, and then by the command that the audit prints, at most twice. A bug must end in a violation, a twin in none.
-An error of one line that names an option, such as features=events, is a hint too.
+The file has faults of public code, re-created, ``f(data, rng)``, each with a corrected twin
+``f_ok``. Each is audited by default, and then by the command that the audit prints, at most twice.
+A bug must end in a violation, a twin in none. An error of one line that names an option, such as
+features=events, is a hint too.
 """
 
 from __future__ import annotations
@@ -49,9 +50,8 @@ CASES = {
     "var_sq": Case(PURE, [0, 0], [0, 0, 0]),
 }
 KEEPS_LESS = {"svt_fl_ok": 1.5}  # what this twin really keeps, by the notes in its file
-SHOWS_NOTHING = {
-    "classic10"
-}  # no number of counted runs that anyone has shows it; the hint has to say so
+# no number of counted runs that anyone has shows it; the hint has to say so
+SHOWS_NOTHING = {"classic10"}
 
 
 def words_of(name: str, target: str, module: str, seed: int, root: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""DP-SGD audited in one run: theoretical ε against audited ε, and against many runs at equal compute.
+"""DP-SGD audited in one run: theoretical ε against audited ε, and against many runs at equal
+compute.
 
 .venv/bin/python benchmarks/one_run.py            about five minutes on two cores
 .venv/bin/python benchmarks/one_run.py twins      broken ones, by many runs and by one
@@ -58,7 +59,8 @@ def trained(mechanism, challenge, seed):
 
 def one_run():
     print(
-        "| model | canaries | theoretical ε | score | one_run | one_run_betting | one_run_fdp (Gaussian) | trainings |"
+        "| model | canaries | theoretical ε | score | one_run | one_run_betting | one_run_fdp "
+        "(Gaussian) | trainings |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for model, hidden in MODELS:
@@ -82,7 +84,8 @@ def one_run():
 
 
 def many_runs():
-    """The exact likelihood ratio of one Dirac canary; half of the trainings choose the threshold."""
+    """The exact likelihood ratio of one Dirac canary; half of the trainings choose the
+    threshold."""
     print("\n| theoretical ε | trainings | Clopper–Pearson | seconds |\n|---|---|---|---|")
     challenge, estimate = Planted(kind="dirac", dataset="digits"), ClopperPearson(SIGNIFICANCE)
     for eps in (4.0, 8.0):
@@ -147,7 +150,8 @@ TWINS = {
 
 
 def twins():
-    """Many runs at (0.1, 0.5) with 2,000 test trainings a side; one run at (2, 1e-5) with 600 canaries; both at 1 %."""
+    """Many runs at (0.1, 0.5) with 2,000 test trainings a side; one run at (2, 1e-5) with 600
+    canaries; both at 1 %."""
     print(
         "\n| bug | δ(0.1) in the test | many runs, 0.1 claimed | one run, 2 claimed: ratio | sum |"
     )

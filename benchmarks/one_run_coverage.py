@@ -1,10 +1,11 @@
 """How often each bound from one run exceeds the truth, where the truth is known.
 
-.venv/bin/python benchmarks/one_run_coverage.py [--quick]     writes src/audit/coverage/one_run.csv, prints a table
+.venv/bin/python benchmarks/one_run_coverage.py [--quick]     writes src/audit/coverage/one_run.csv,
+prints a table
 
-Whether a bound exceeds the truth is whether it refutes the truth, since what it refutes are all parameters from 0 on: so
-a critical number of right guesses, or the gambler's money, says it without the bound. A few bounds are solved for, for
-their mean and to check that decision.
+Whether a bound exceeds the truth is whether it refutes the truth, since what it refutes are all
+parameters from 0 on: so a critical number of right guesses, or the gambler's money, says it without
+the bound. A few bounds are solved for, for their mean and to check that decision.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ LAWS = {  # name → (mechanism, truths)
 
 
 def guessed(mechanism, m, audits, rng):
-    """(audits, m) whether guesses are right, the surest first, as the protocol and the estimators make them."""
+    """(audits, m) whether guesses are right, the surest first, as the protocol and the estimators
+    make them."""
     bits = rng.random((audits, m)) < 0.5
     answers = np.empty((audits, m))
     for i in range(audits):  # each run has coins of its own
@@ -144,8 +146,9 @@ def show(rows):
     print("|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         print(
-            f"| {row.estimator} | {row.notion} | {row.law} | {row.parameter:.4g} | {2 * row.absent} |"
-            f" {100 * row.nominal:g} % | {100 * row.rate:.2f} % | {row.mean:.3f} | {row.verdict} |"
+            f"| {row.estimator} | {row.notion} | {row.law} | {row.parameter:.4g} | "
+            f"{2 * row.absent} | {100 * row.nominal:g} % | {100 * row.rate:.2f} % | "
+            f"{row.mean:.3f} | {row.verdict} |"
         )
 
 
@@ -161,7 +164,9 @@ def main():
         write(rows, OUT)
     show(rows)
     print(
-        f"\n{len(rows)} cells, {sum(r.verdict == 'exceeds' for r in rows)} exceed; {time.perf_counter() - start:.0f} s"
+        "\n"
+        f"{len(rows)} cells, {sum(r.verdict == 'exceeds' for r in rows)} exceed; "
+        f"{time.perf_counter() - start:.0f} s"
     )
     return int(any(row.verdict == "exceeds" for row in rows))
 

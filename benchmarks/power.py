@@ -1,8 +1,10 @@
-"""Trials a side for power 0.8, and whether what is said to be detectable is detected four times in five.
+"""Trials a side for power 0.8, and whether what is said to be detectable is detected four times in
+five.
 
 python benchmarks/power.py              both tables
 python benchmarks/power.py --trials     trials a side with Clopper–Pearson and with the exact bound
-python benchmarks/power.py --said       4,000 simulated audits a cell at what is said to be detectable
+python benchmarks/power.py --said       4,000 simulated audits a cell at what is said to be
+detectable
 """
 
 from __future__ import annotations
@@ -76,12 +78,14 @@ def trials() -> None:
             for estimate in (ClopperPearson(significance=LEVEL), Exact(LEVEL))
         ]
         print(
-            f"| GDP 0.4548, {sides[0]:,} and {sides[1]:,} | power {reached[0]:.2f} | power {reached[1]:.2f} | |"
+            f"| GDP 0.4548, {sides[0]:,} and {sides[1]:,} | power {reached[0]:.2f} | power "
+            f"{reached[1]:.2f} | |"
         )
 
 
 def said() -> None:
-    """Simulated power at what is said to be detectable, by the bound itself on the counts of each audit."""
+    """Simulated power at what is said to be detectable, by the bound itself on the counts of each
+    audit."""
     print(f"power over {AUDITS:,} audits at what is said to be detectable at {LEVEL:.0%} with 0.8")
     print("| notion, claim | trials a side | detectable | power | seconds |\n|---|---|---|---|---|")
     rng = np.random.default_rng(0)
@@ -103,8 +107,9 @@ def simulated(
 ) -> float:
     """Share of audits whose bound exceeds the claim.
 
-    The bound falls in both errors: a table with no more errors of either kind than one whose bound is above is above too,
-    and one with no fewer than one whose bound is not is not. So few bounds have to be found.
+    The bound falls in both errors: a table with no more errors of either kind than one whose bound
+    is above is above too, and one with no fewer than one whose bound is not is not. So few bounds
+    have to be found.
     """
     fp, fn = rng.binomial(side, rate, (2, AUDITS))
     above, known = np.zeros(AUDITS, bool), np.zeros(AUDITS, bool)

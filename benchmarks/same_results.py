@@ -3,8 +3,9 @@
     python benchmarks/same_results.py save before.json       in the old tree
     python benchmarks/same_results.py compare before.json    in the new one
 
-Each audit is a process of its own in an empty folder. Compared are the exit status, the rows of every trial that was
-played, all metrics but times, and the verdict's word. Names of options that changed stand in RENAMED.
+Each audit is a process of its own in an empty folder. Compared are the exit status, the rows of
+every trial that was played, all metrics but times, and the verdict's word. Names of options that
+changed stand in RENAMED.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 .venv/bin/python benchmarks/speed.py [--rows fixed mst …] [--rival FOLDER] [--models 3]
 
-Every row is measured in seconds that pass and in processor seconds: where others use the machine too, the second is the one
-to read. The rival gets an environment of its own, made in FOLDER (a temporary one without) with pip; where that cannot be
-done its rows are skipped, which is said.
+Every row is measured in seconds that pass and in processor seconds: where others use the machine
+too, the second is the one to read. The rival gets an environment of its own, made in FOLDER (a
+temporary one without) with pip; where that cannot be done its rows are skipped, which is said.
 """
 
 from __future__ import annotations
@@ -79,11 +79,12 @@ def say(*cells: object) -> None:
     )
 
 
-# --- one model, ours and theirs -----------------------------------------------------------------------------------------
+# --- one model, ours and theirs -------------------------------------------------------------------
 
 
 def ours(what: str) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Start (import and compilation), then the trial stage of 10,000 trials with hybrid features, one core."""
+    """Start (import and compilation), then the trial stage of 10,000 trials with hybrid features,
+    one core."""
     game = carried(Game(MADE[what](eps=1, delta=0.01), PAIR, Hybrid(), 0))
     blocks = TRIALS // game.mechanism.block
     start = timed(lambda: game.play(blocks))
@@ -129,7 +130,7 @@ def models(names: list[str], rival: Path | None, count: int) -> None:
         say(what, *start, *stage, float(passed), float(used), float(used / (stage[1] / TRIALS)))
 
 
-# --- whole commands -----------------------------------------------------------------------------------------------------
+# --- whole commands -------------------------------------------------------------------------------
 
 
 def commands() -> None:
@@ -148,7 +149,8 @@ def commands() -> None:
 
 
 def white() -> None:
-    """mu_emp of five seeds against the implied μ, 1,000,000 trials each, without the command around it."""
+    """mu_emp of five seeds against the implied μ, 1,000,000 trials each, without the command around
+    it."""
     found = []
     for seed in range(5):
         with tempfile.TemporaryDirectory() as folder:
@@ -160,7 +162,8 @@ def white() -> None:
             found.append(Curve(significance=0.1)(evidence, GDP()).lower)
     implied = mechanism.claims[0].parameter
     print(
-        "| white box, 1,000,000 trials | mean mu_emp of 5 seeds | implied mu | share |\n|---|---|---|---|"
+        "| white box, 1,000,000 trials | mean mu_emp of 5 seeds | implied mu | share |\n"
+        "|---|---|---|---|"
     )
     say(
         "likelihood ratio, crossfit, curve",
@@ -171,7 +174,8 @@ def white() -> None:
 
 
 def sweep() -> None:
-    """Eight audits on the same trials, against one audit and what the attackers' own fits took in the eight."""
+    """Eight audits on the same trials, against one audit and what the attackers' own fits took in
+    the eight."""
     print("| of the processor, seconds | one audit | attackers' fits | eight audits | share of their sum |\n"
           "|---|---|---|---|---|")  # fmt: skip
     attackers = "likelihood_ratio,logistic,xgboost,gradient_boosting"
@@ -188,7 +192,7 @@ def sweep() -> None:
         say(f"complete {mechanism.upper()}", single, fits, eight, eight / (single + fits))
 
 
-# --- Ray ----------------------------------------------------------------------------------------------------------------
+# --- Ray ------------------------------------------------------------------------------------------
 
 
 def ray() -> None:
@@ -205,15 +209,16 @@ def ray() -> None:
         backend = Ray(workers=workers)
         list(backend.run(game.play, range(2 * workers)))  # compiles
         found[workers] = min(
-            timed(lambda: list(backend.run(game.play, range(blocks))))[0] for _ in range(3)
-        )  # noqa: B023
+            timed(lambda: list(backend.run(game.play, range(blocks))))[0]  # noqa: B023
+            for _ in range(3)
+        )
         library.shutdown()
     print("| complete AIM, 4,000 trials, warm | serial | one Ray worker | two | two against one | Ray's own cost |\n"
           "|---|---|---|---|---|---|")  # fmt: skip
     say("seconds", serial, found[1], found[2], found[1] / found[2], f"{found[1] / serial - 1:+.1%}")
 
 
-# --- Adult --------------------------------------------------------------------------------------------------------------
+# --- Adult ----------------------------------------------------------------------------------------
 
 
 TABLES = ((4, None, 48842), (8, None, 48842), (14, None, 1000), (14, None, 10000), (14, None, 48842), (14, 20, 48842),

@@ -30,7 +30,8 @@ def main() -> None:
             seconds = time.perf_counter() - start
             trials = re.search(r"trials ([\d.]+) s", run.stdout)
             print(
-                f"| `audit {' '.join(words)}` | {which} | {seconds:.1f} | {trials[1] if trials else '?'} |",
+                f"| `audit {' '.join(words)}` | {which} | {seconds:.1f} | "
+                f"{trials[1] if trials else '?'} |",
                 flush=True,
             )
 

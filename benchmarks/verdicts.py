@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/verdicts.py [--audits 1000] [--workers 2] [--seed 0]
 
-An audit is half as many selection trials as test trials, a threshold chosen on them by the criterion of the claim's notion,
-and the verdict as `audit.experiment` gives it. Two truths: the attack reaches the claim exactly, so ``violation``,
-``suspicious`` and ``loose`` are wrong; and it reaches half of it, so ``tight`` is wrong. Intervals are exact (95 %).
+An audit is half as many selection trials as test trials, a threshold chosen on them by the
+criterion of the claim's notion, and the verdict as `audit.experiment` gives it. Two truths: the
+attack reaches the claim exactly, so ``violation``, ``suspicious`` and ``loose`` are wrong; and it
+reaches half of it, so ``tight`` is wrong. Intervals are exact (95 %).
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def draw(law: Law, rng: np.random.Generator, side: int, first: int) -> Scores:
 
 
 def verdict(cell: Cell, rng: np.random.Generator, significance: float) -> str:
-    """The word of one audit. Whether a bound exceeds the claim is looked up in the region of its test, which is the same
-    thing (tests/estimators/test_exact.py) and far quicker than the bound."""
+    """The word of one audit. Whether a bound exceeds the claim is looked up in the region of its
+    test, which is the same thing (tests/estimators/test_exact.py) and far quicker than the
+    bound."""
     law, claim = cell.scores(), cell.claim
     selection, test = draw(law, rng, cell.side // 2, 2 * cell.side), draw(law, rng, cell.side, 0)
     smooth = isinstance(claim.notion, GDP | ZCDP)
@@ -115,7 +117,8 @@ def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
 
 
 def strength(counts: Counts, claim: Claim) -> Strength:
-    """As `strength_of`, the lower limit looked up like the tests: only whether it is above half of the claim counts."""
+    """As `strength_of`, the lower limit looked up like the tests: only whether it is above half of
+    the claim counts."""
     notion, half = claim.notion, HALF * claim.parameter
     region = Exact(significance=1 - CONFIDENCE).region(
         notion, half, counts.fp + counts.tn, counts.fn + counts.tp
@@ -157,7 +160,8 @@ def main() -> None:
     play = partial(words, audits=given.audits, significance=given.significance)
     seeds = [given.seed * 1000 + place for place in range(len(cells))]
     print(
-        "| claim | law | truth | tests a side | violation % | suspicious % | loose % | tight % | inconclusive % |"
+        "| claim | law | truth | tests a side | violation % | suspicious % | loose % | tight % | "
+        "inconclusive % |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     with ProcessPoolExecutor(given.workers) as pool:

@@ -1,4 +1,5 @@
-"""Whole commands, watched: seconds, and memory of each process. What the other scripts here measure with."""
+"""Whole commands, watched: seconds, and memory of each process. What the other scripts here measure
+with."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ print(json.dumps(peak | {"passed": passed, "used": used.ru_utime + used.ru_stime
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """Seconds that passed, and of the processor without Ray's workers; bytes at the peak, looked at 30 times a second.
+    """Seconds that passed, and of the processor without Ray's workers; bytes at the peak, looked at
+    30 times a second.
 
     Args:
         own: of the process that audits.
@@ -57,7 +59,8 @@ class Taken:
 
 
 def command(folder: str | Path, words: Sequence[str]) -> Taken:
-    """What ``audit …`` takes in that folder. Its parent is a small process: a large one's memory would count too."""
+    """What ``audit …`` takes in that folder. Its parent is a small process: a large one's memory
+    would count too."""
     watching = [sys.executable, "-c", RUN, *words]
     done = subprocess.run(watching, cwd=folder, stdout=subprocess.PIPE, text=True, check=True)
     return Taken(**json.loads(done.stdout))

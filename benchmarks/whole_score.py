@@ -1,7 +1,9 @@
-"""Trials a side for power 0.8 at 1 %: bets on the whole score beside one threshold, and the limit of any test.
+"""Trials a side for power 0.8 at 1 %: bets on the whole score beside one threshold, and the limit
+of any test.
 
-``.venv/bin/python benchmarks/whole_score.py [words of cases…]``: minutes. The truth is 1.25 × the claim unless said.
-Whatever is chosen (threshold, levels, scale) is chosen on half as many selection trials.
+``.venv/bin/python benchmarks/whole_score.py [words of cases…]``: minutes. The truth is 1.25 × the
+claim unless said. Whatever is chosen (threshold, levels, scale) is chosen on half as many selection
+trials.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Draw = Callable[[np.random.Generator, int, bool], Array]
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A claim, the law of the scores, the rates of the best single threshold, and what is known of the limit."""
+    """A claim, the law of the scores, the rates of the best single threshold, and what is known of
+    the limit."""
 
     name: str
     notion: Notion
@@ -122,8 +125,8 @@ def Phi(x: float) -> float:  # noqa: N802
 def laplace_limit() -> int:
     """Trials a side with which the best test of the closest 1-DP pair finds a Laplace of 1.25.
 
-    No test that is valid against all 1-DP pairs needs fewer (Neyman–Pearson). The closest pair keeps each score's mass
-    over both classes and clips its likelihood ratio at e.
+    No test that is valid against all 1-DP pairs needs fewer (Neyman–Pearson). The closest pair
+    keeps each score's mass over both classes and clips its likelihood ratio at e.
     """
     edges = np.linspace(0.9, 1, 41)
 
@@ -152,7 +155,7 @@ def laplace_limit() -> int:
     return most
 
 
-# --- the tests --------------------------------------------------------------------------------------------------------
+# --- the tests ------------------------------------------------------------------------------------
 
 
 def fold(case: Case, rng: np.random.Generator, n: int) -> Fold:
@@ -202,7 +205,8 @@ def chosen(case: Case, n: int) -> float:
 
 
 def needed(power: Callable[[Case, int], float], case: Case, start: int) -> int:
-    """n with power 0.8, by a line through Φ⁻¹(power) over ln n at sizes around the last estimate."""
+    """n with power 0.8, by a line through Φ⁻¹(power) over ln n at sizes around the last
+    estimate."""
     sizes: list[int] = []
     reached: list[float] = []
     n = start
@@ -220,7 +224,8 @@ def needed(power: Callable[[Case, int], float], case: Case, start: int) -> int:
 def main(words: list[str]) -> None:
     """The table."""
     print(
-        "| case | whole score | one threshold, chosen | one threshold, known | limit |\n|---|---|---|---|---|"
+        "| case | whole score | one threshold, chosen | one threshold, known | limit |\n"
+        "|---|---|---|---|---|"
     )
     for case in cases():
         if words and not any(word in case.name for word in words):

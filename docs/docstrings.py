@@ -1,4 +1,5 @@
-"""What griffe is told about our docstrings and dataclasses, so that mkdocstrings shows them as they are meant."""
+"""What griffe is told about our docstrings and dataclasses, so that mkdocstrings shows them as they
+are meant."""
 
 from __future__ import annotations
 

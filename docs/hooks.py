@@ -1,7 +1,8 @@
-"""What the documentation's build computes: tables from the code and its data, and formulas as MathML.
+"""What the documentation's build computes: tables from the code and its data, and formulas as
+MathML.
 
-A comment such as ``<!-- coverage -->`` on a line of its own is replaced by what the function of that name returns, and
-``<!-- include path -->`` by a file of the checkout.
+A comment such as ``<!-- coverage -->`` on a line of its own is replaced by what the function of
+that name returns, and ``<!-- include path -->`` by a file of the checkout.
 """
 
 from __future__ import annotations
@@ -36,9 +37,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     markdown = re.sub(
         r"^<!-- include (\S+) -->$", lambda match: _text(match[1]), markdown, flags=re.MULTILINE
     )
-    return re.sub(
-        r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown
-    )  # the checkout's files are not on the site
+    # the checkout's files are not on the site
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", markdown)
 
 
 def _text(path: str) -> str:
@@ -60,7 +60,7 @@ def _formula(match: re.Match[str]) -> str:
     return convert(html.unescape(match[2]), display=display)
 
 
-# --- tables ---------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -155,7 +155,10 @@ def coverage_size() -> str:
     """How many cells and audits there are."""
     rows = read()
     exceed = sum(row.verdict == "exceeds" for row in rows)
-    return f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated audits; {exceed} exceed."
+    return (
+        f"The table has **{len(rows):,} cells** and {sum(r.audits for r in rows):,} simulated "
+        f"audits; {exceed} exceed."
+    )
 
 
 NOTIONS = {"gdp": "GDP", "pure": "ε-DP", "approximate": "(ε, δ)-DP", "zcdp": "zCDP"}
@@ -209,11 +212,12 @@ def _choice(row: Row) -> str:
     return {"all": "all thresholds"}.get(row.choice, row.choice)
 
 
-# --- what can be chosen ----------------------------------------------------------------------------------------------
+# --- what can be chosen ---------------------------------------------------------------------------
 
 
 def options() -> str:
-    """Every option of every group: what its class or its file says first, and its YAML; known bugs in one line each."""
+    """Every option of every group: what its class or its file says first, and its YAML; known bugs
+    in one line each."""
     folders = {
         str(folder.relative_to(ROOT / "conf")): folder
         for folder in sorted((ROOT / "conf").rglob("*"))
@@ -293,7 +297,7 @@ def _figure(value: float | None) -> str:
     return "counts not public" if value is None else f"{value:.4f}"
 
 
-# --- what the README and benchmarks/ measured -----------------------------------------------------------------------------
+# --- what the README and benchmarks/ measured -----------------------------------------------------
 
 
 def controls() -> str:
@@ -321,7 +325,7 @@ def controls_over_seeds() -> str:
     return section.split("\n## ")[0].strip()
 
 
-# --- public names ------------------------------------------------------------------------------------------------------
+# --- public names ---------------------------------------------------------------------------------
 
 
 def names() -> str:

@@ -44,13 +44,13 @@ def plan(root: Path, name: str, mechanism: Gaussian) -> audit.Plan:
 
 
 if __name__ == "__main__":
-    with (
-        TemporaryDirectory() as folder
-    ):  # name a folder that stays, and the next audit finds its trials there
+    # name a folder that stays, and the next audit finds its trials there
+    with TemporaryDirectory() as folder:
         for name, mechanism in MECHANISMS.items():
             result = audit.audit(plan(Path(folder), name, mechanism))
             print(f"{result.name}: {result.verdict.word}, mu_hat {result.mu_hat:.3f}")
             for bound in result.bounds:
                 print(
-                    f"    at least {bound.notion.label(bound.lower):20} {bound.estimator}, {bound.kind}"
+                    f"    at least {bound.notion.label(bound.lower):20} {bound.estimator}, "
+                    f"{bound.kind}"
                 )

@@ -20,6 +20,7 @@ if __name__ == "__main__":
     for notion in (*smooth, audit.ApproximateDP(0.01), audit.PureDP()):
         exact = ClopperPearson(significance=0.1).lower(COUNTS, notion)
         print(f"clopper_pearson (finite-sample): at least {notion.label(exact)}")
-    for notion in smooth:  # near the kink of the others a joint bound over-claims, unless one side is chosen beforehand
+    # near the kink of the others a joint bound over-claims, unless one side is chosen beforehand
+    for notion in smooth:
         joint = JointBayes(significance=0.1).lower(COUNTS, notion)
         print(f"joint_bayes (Bayesian):          at least {notion.label(joint)}")

@@ -1,9 +1,9 @@
 """A mechanism of one's own: randomised response, right and wrong.
 
-Two bits say which of two answers a person gave. Each is flipped with probability 1/(1 + e^(ε/2)): that is ε-DP, since
-another answer changes both. Flipped with 1/(1 + e^ε), as if each bit had the whole budget, it is 2ε-DP.
-(The right one is called "tight": at the threshold it shows more than half of its claim, and not significantly
-less than four fifths.)
+Two bits say which of two answers a person gave. Each is flipped with probability 1/(1 + e^(ε/2)):
+that is ε-DP, since another answer changes both. Flipped with 1/(1 + e^ε), as if each bit had the
+whole budget, it is 2ε-DP. (The right one is called "tight": at the threshold it shows more than
+half of its claim, and not significantly less than four fifths.)
 
 python examples/own_mechanism.py
 """

@@ -1,4 +1,5 @@
-"""Functions that end, hang or fail, for tests of the child process: it imports this module, as it would a user's."""
+"""Functions that end, hang or fail, for tests of the child process: it imports this module, as it
+would a user's."""
 
 import ctypes
 

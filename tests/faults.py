@@ -1,4 +1,5 @@
-"""A mechanism that takes its time and does as it is told by files, for the tests of what goes wrong. No test itself."""
+"""A mechanism that takes its time and does as it is told by files, for the tests of what goes
+wrong. No test itself."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Counted:
 class Slow:
     """A μ-GDP count that sleeps ``seconds`` a side.
 
-    What it notes in ``folder`` is a file a process that played, named by its parent, which is a node's raylet. The
-    process that finds the file ``die`` there removes it and is killed.
+    What it notes in ``folder`` is a file a process that played, named by its parent, which is a
+    node's raylet. The process that finds the file ``die`` there removes it and is killed.
     """
 
     folder: str

@@ -45,7 +45,8 @@ def test_the_renyi_figure_does_not_overflow():
 
 def test_probabilistic_is_the_linear_boundary_of_brownian_noise_reduction():
     order, time, delta, sensitivity = 3.0, 2.0, 1e-5, 1.0
-    # Noise of variance 1/time; the boundary of arXiv:2206.07234 is linear in the Brownian motion's precision.
+    # Noise of variance 1/time; the boundary of arXiv:2206.07234 is linear in the Brownian motion's
+    # precision.
     b = math.log(1 / delta) / (sensitivity * (order - 1))
     a = sensitivity * order / 2
     boundary = sensitivity * (a * (1 / time) + b)
@@ -99,7 +100,7 @@ def test_a_ladder_must_increase(ladder):
     assert "\n" not in str(told.value)
 
 
-# --- the notion -----------------------------------------------------------------------------------------------------
+# --- the notion -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order, top", [(1.5, 0.2), (3.0, 1.0), (30.0, 4.0)])

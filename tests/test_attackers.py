@@ -72,7 +72,7 @@ def test_one_side_only_is_refused():
         Logistic()(trials[~trials.bits])
 
 
-# --- the best of several ----------------------------------------------------------------------------------------------
+# --- the best of several --------------------------------------------------------------------------
 
 
 class Reads:
@@ -99,7 +99,8 @@ def test_the_better_one_is_chosen_wherever_it_stands_and_fitted_to_all():
 
 
 def test_it_is_compared_on_trials_it_was_not_fitted_to():
-    """One that knows its own trials by heart, and nothing else, wins only if it is compared on those."""
+    """One that knows its own trials by heart, and nothing else, wins only if it is compared on
+    those."""
 
     class ByHeart:
         learns = True

@@ -1,4 +1,5 @@
-"""A kept block is taken as it is only where it is what was kept: in its place, of its game, whole and unchanged."""
+"""A kept block is taken as it is only where it is what was kept: in its place, of its game, whole
+and unchanged."""
 
 import dataclasses
 import logging
@@ -31,7 +32,8 @@ def game(**changes):
 
 
 def rewritten(path, change):
-    """The block at ``path`` with its arrays changed: by a dict of new ones, or a function of the old ones."""
+    """The block at ``path`` with its arrays changed: by a dict of new ones, or a function of the
+    old ones."""
     with np.load(path) as kept:
         arrays = dict(kept)
     np.savez(path, **(change(arrays) if callable(change) else arrays | change))
@@ -298,7 +300,8 @@ class Counting(Game):
     ],
 )
 def test_blocks_that_do_not_fit_together_are_refused_in_one_line(tmp_path, how, says):
-    """Numbers of another type were cut off in silence, other names taken, another width ended in a traceback."""
+    """Numbers of another type were cut off in silence, other names taken, another width ended in a
+    traceback."""
     odd = Counting(Moody(how=how), WorstCase(), WhiteBox(), 0)
     with pytest.raises(AuditError, match=rf"Moody, block 1 \(seed 0\): {says}; the mechanism must"):
         Played(odd, Serial(), tmp_path).trials(0, 40)

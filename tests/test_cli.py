@@ -29,11 +29,8 @@ def run(tmp_path, monkeypatch, capsys):
 
 SMALL = ("mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "trials=1000")
 
-OWN_GDP = (
-    "mechanism=callable",
-    "mechanism.target=operator:add",
-    "mechanism/claim=gdp",
-)  # a function of two arguments
+# a function of two arguments
+OWN_GDP = ("mechanism=callable", "mechanism.target=operator:add", "mechanism/claim=gdp")
 BAD = [
     (["mechanism=mts"], "no mechanism 'mts'; did you mean 'mst'? There are: above_threshold, aim,"),
     (["mechanism=broken/half_nose"], "no mechanism/broken 'half_nose'; did you mean 'half_noise'?"),
@@ -217,7 +214,8 @@ def test_flags_may_stand_anywhere_and_a_sweep_shares_its_trials(run, tmp_path):
 def test_audits_of_a_sweep_are_named_by_what_differs_and_each_says_how_to_play_it_alone(
     run, tmp_path
 ):
-    """Whatever is swept, a value that no choice names too; the command of one of them plays it and nothing else."""
+    """Whatever is swept, a value that no choice names too; the command of one of them plays it and
+    nothing else."""
     import audit
 
     status, out, _ = run(
@@ -719,11 +717,8 @@ def test_expand_is_hydras_own_product():
         (["mechanism=gaussian"], "advantage", 200),
         (["mechanism=gaussian", "criterion=mu_lower"], "mu_lower", 200),
         (["mechanism=gaussian", "criterion.quantiles=50"], "advantage", 50),
-        (
-            ["mechanism=broken/whole_budget_each"],
-            "advantage",
-            200,
-        ),  # it says so, whatever it claims
+        # it says so, whatever it claims
+        (["mechanism=broken/whole_budget_each"], "advantage", 200),
     ],
 )
 def test_the_criterion_that_the_claim_takes_is_named_and_logged(run, words, used, quantiles):

@@ -86,7 +86,8 @@ def test_what_is_no_repository_has_none(head: str, tmp_path: Path) -> None:
 
 
 def hostile(repository: Path) -> Path:
-    """Everything by which a repository's own files make `git status` run a program; returns the file that it writes."""
+    """Everything by which a repository's own files make `git status` run a program; returns the
+    file that it writes."""
     ran = repository.parent / "ran"
     program = repository / "run.sh"
     program.write_text(f"#!/bin/sh\necho $0 >>{ran}\ncat\n")
@@ -96,15 +97,18 @@ def hostile(repository: Path) -> Path:
     with (repository / ".git/config").open("a") as config:
         config.write(f"[core]\nfsmonitor = {program}\npager = {program}\nsshCommand = {program}\n")
         config.write(
-            f'[filter "x"]\nclean = {program}\nsmudge = {program}\nprocess = {program}\nrequired = true\n'
+            '[filter "x"]\n'
+            f"clean = {program}\n"
+            f"smudge = {program}\n"
+            f"process = {program}\n"
+            "required = true\n"
         )
         config.write(
             f'[diff "x"]\ntextconv = {program}\ncommand = {program}\n[diff]\nexternal = {program}\n'
         )
     (repository / ".gitattributes").write_text("* filter=x diff=x\n")
-    (repository / "one.txt").write_text(
-        "eno.txt"
-    )  # as long as before: git must read it, through the filter
+    # as long as before: git must read it, through the filter
+    (repository / "one.txt").write_text("eno.txt")
     return ran
 
 

@@ -1,4 +1,5 @@
-"""Every YAML composes and instantiates, and what it makes is of the type that its group promises."""
+"""Every YAML composes and instantiates, and what it makes is of the type that its group
+promises."""
 
 import sys
 
@@ -54,7 +55,8 @@ for line in sys.stdin:
 
 @pytest.fixture
 def words(tmp_path, monkeypatch):
-    """Compose in an empty folder, with a small table, function, program or file of rows for what needs one."""
+    """Compose in an empty folder, with a small table, function, program or file of rows for what
+    needs one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("x,y\n0,0\n0,0\n1,1\n")
     (tmp_path / "t.json").write_text('{"x": 2, "y": 2}')

@@ -1,4 +1,5 @@
-"""Every known bug is found, no correct mechanism is accused: a reduced `audit sweep=controls`, and what it is held to."""
+"""Every known bug is found, no correct mechanism is accused: a reduced `audit sweep=controls`, and
+what it is held to."""
 
 import dataclasses
 import math
@@ -65,11 +66,12 @@ def played(tmp_path, monkeypatch):
     return play
 
 
-# --- what the YAMLs say -------------------------------------------------------------------------------------------------
+# --- what the YAMLs say ---------------------------------------------------------------------------
 
 
 def test_bugs_that_take_an_audit_of_their_own_are_tested_beside_their_mechanism():
-    """Reports of spent privacy in estimators/test_ex_post.py, trainings in mechanisms/test_dp_sgd.py.
+    """Reports of spent privacy in estimators/test_ex_post.py, trainings in
+    mechanisms/test_dp_sgd.py.
 
     And less noise of each honest mechanism, in mechanisms/test_shelf.py and beside the mechanism.
     """
@@ -122,7 +124,9 @@ def shuffled_eps():
 
 
 HONEST = implied_mu(rho_from_eps_delta(1, 0.01))
-TRUTH = {  # by closed form or quadrature; the infinite ones and selection_not_charged are shown beside their classes
+# by closed form or quadrature; the infinite ones and selection_not_charged are shown beside their
+# classes
+TRUTH = {
     "half_noise": lambda: 2 * HONEST,
     "batch_noise": lambda: 50 * implied_mu(rho_from_eps_delta(0.21, 1e-5)),
     "spent_twice": lambda: 2.0,
@@ -155,20 +159,20 @@ def test_the_batch_noise_is_that_of_a_claim_of_21_hundredths():
     assert gdp_epsilon(BROKEN["batch_noise"]["control"]["truth"], 1e-5) > 2.79
 
 
-# --- the sweep, reduced -------------------------------------------------------------------------------------------------
+# --- the sweep, reduced ---------------------------------------------------------------------------
 
 
 def test_telling_bugs_are_found(played):
-    """At 1e-7: each bug leaks, for sure or in an event of 18 % and more, what 800 tests a side cannot miss."""
+    """At 1e-7: each bug leaks, for sure or in an event of 18 % and more, what 800 tests a side
+    cannot miss."""
     options = ",".join(f"broken/{name}" for name in TELLING)
     results = played(
         "sweep=controls", f"mechanism={options}", "trials=4000", "accuse.significance=1e-7"
     )
     assert controls.gone_wrong(results) == ([], [])
     for result in results:
-        assert (
-            result.verdict.accusing.lower < result.config["control"]["truth"]
-        )  # false failure: 1e-7 each
+        # false failure: 1e-7 each
+        assert result.verdict.accusing.lower < result.config["control"]["truth"]
 
 
 def test_correct_ones_are_not_accused(played):
@@ -186,9 +190,8 @@ def test_correct_ones_are_accused_no_more_often_than_promised(played):
     results = played(*words, seeds=range(20))
     accused = len(controls.gone_wrong(results)[1])
     assert binom.sf(accused - 1, len(results), 0.05) > 1e-6
-    assert (
-        binom.sf(18 - 1, 60, 0.05) < 1e-6
-    )  # a bound that is wrong in 18 of 60 audits would be caught
+    # a bound that is wrong in 18 of 60 audits would be caught
+    assert binom.sf(18 - 1, 60, 0.05) < 1e-6
 
 
 def test_a_laplace_ratio_with_its_low_bits_would_be_accused(played, monkeypatch):
@@ -205,7 +208,7 @@ def test_a_laplace_ratio_with_its_low_bits_would_be_accused(played, monkeypatch)
     assert kept.verdict.word != "violation" and accused.verdict.word == "violation"
 
 
-# --- the table and the exit status --------------------------------------------------------------------------------------
+# --- the table and the exit status ----------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
-"""Conversions between notions at their extremes, against mpmath and the textbook formulas as they are.
+"""Conversions between notions at their extremes, against mpmath and the textbook formulas as they
+are.
 
-Nothing is random. Each inverse is checked by its own forward formula: the exact value is within 1e-9 of what was found
-where the formula passes through the target between the two ends of that interval.
+Nothing is random. Each inverse is checked by its own forward formula: the exact value is within
+1e-9 of what was found where the formula passes through the target between the two ends of that
+interval.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ PAIRS = list(itertools.product(EPS, DELTAS))
 
 @pytest.fixture(autouse=True)
 def digits():
-    """Enough that neither 1 − 1/order nor a difference of two Φ that agree in 300 digits loses what is left."""
+    """Enough that neither 1 − 1/order nor a difference of two Φ that agree in 300 digits loses what
+    is left."""
     with mp.workdps(380):
         yield
 
@@ -36,12 +39,12 @@ def exact_delta(mu, eps):
 
 
 def exact_log_delta(rho, eps):
-    """ln of min over orders a > 1 of e^((a−1)(aρ−ε))/(a−1)·(1−1/a)^a, as published; the order by bisection."""
+    """ln of min over orders a > 1 of e^((a−1)(aρ−ε))/(a−1)·(1−1/a)^a, as published; the order by
+    bisection."""
     rho, eps = mp.mpf(rho), mp.mpf(eps)
     low, high = mp.mpf(-1500), mp.mpf(1500)  # of ln(a − 1)
-    while (
-        high - low > mp.mpf(10) ** -25
-    ):  # the minimum is flat: half as many digits of the order will do
+    # the minimum is flat: half as many digits of the order will do
+    while high - low > mp.mpf(10) ** -25:
         u = (low + high) / 2
         rises = (2 * mp.exp(u) + 1) * rho - eps - mp.log(1 + mp.exp(-u)) > 0
         low, high = (low, u) if rises else (u, high)

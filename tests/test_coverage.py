@@ -1,4 +1,5 @@
-"""The bench that measures error rates: its shortcuts are the estimators' own answers, and it catches broken bounds."""
+"""The bench that measures error rates: its shortcuts are the estimators' own answers, and it
+catches broken bounds."""
 
 import dataclasses
 import math
@@ -55,7 +56,7 @@ def binomials(rng, notion, parameter, fpr, n, audits, m=None):
     )
 
 
-# --- shortcuts: the estimator's own decision, found faster ----------------------------------------------------------
+# --- shortcuts: the estimator's own decision, found faster ----------------------------------------
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=str)
@@ -156,7 +157,7 @@ def test_a_bound_that_is_only_tested_at_the_truth_exceeds_when_the_whole_one_doe
     assert 0 < whole.exceeded < 60  # both answers were given
 
 
-# --- truths ---------------------------------------------------------------------------------------------------------
+# --- truths ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_the_truth_over_a_curve_allows_all_its_points_and_is_reached():
     assert math.isinf(curve_truth(Shift(0.5), PureDP()))
 
 
-# --- the simulation, beside exact sums ------------------------------------------------------------------------------
+# --- the simulation, beside exact sums ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fpr", FPRS)
@@ -224,7 +225,7 @@ def test_clopper_pearson_never_exceeds_more_often_than_nominal_in_exact_sums(not
             assert binom.pmf(every, n, fpr) @ over @ binom.pmf(every, n, fnr) <= nominal
 
 
-# --- a smaller bench, and broken twins --------------------------------------------------------------------------------
+# --- a smaller bench, and broken twins ------------------------------------------------------------
 
 
 def smaller():
@@ -234,8 +235,8 @@ def smaller():
 
 @pytest.mark.slow
 def test_no_bound_exceeds_in_the_smaller_bench():
-    # `judge` fails a bound that keeps its promise (finite-sample ≤ nominal, others ≤ nominal + 1.5 points) with
-    # probability ≤ 1e-6 over all cells.
+    # `judge` fails a bound that keeps its promise (finite-sample ≤ nominal, others ≤ nominal + 1.5
+    # points) with probability ≤ 1e-6 over all cells.
     rows = Bench(tuple(smaller()), SMALL, 0).run(Serial())
     assert len(rows) > 100
     assert [row for row in rows if row.verdict == "exceeds"] == []
@@ -294,10 +295,11 @@ def test_exchanged_classes_are_caught():
 
 @pytest.mark.parametrize("epsilon", [0.5, math.log(3), 2.0, 3.0])
 def test_joint_bayes_on_a_whole_kinked_curve_is_caught(epsilon):
-    """REFERENCE.md: 15, 22, 28 and 32 % at a nominal 10 %; 11.5 % are allowed. Missed with probability < 1e-6:
+    """REFERENCE.md: 15, 22, 28 and 32 % at a nominal 10 %; 11.5 % are allowed. Missed with
+    probability < 1e-6:
 
-    at 15 % and 4,000 audits the limit 11.5 % + 6 sd lies 1.9 sd of the twin's below its mean for ε = 0.5, so that one
-    draws 20,000.
+    at 15 % and 4,000 audits the limit 11.5 % + 6 sd lies 1.9 sd of the twin's below its mean for
+    ε = 0.5, so that one draws 20,000.
     """
     rng, kink = np.random.default_rng(10), 1 / (1 + math.exp(epsilon))
     audits = 20_000 if epsilon == 0.5 else 4_000
@@ -313,12 +315,14 @@ def test_joint_bayes_on_a_whole_kinked_curve_is_caught(epsilon):
 
 
 def test_a_threshold_chosen_on_the_test_itself_is_caught():
-    """Joint Bayes at the best of all thresholds of a test that knows nothing: 30 % or more at a nominal 10 %."""
+    """Joint Bayes at the best of all thresholds of a test that knows nothing: 30 % or more at a
+    nominal 10 %."""
     rng, over = np.random.default_rng(11), []
     for _ in range(500):
         scores = draw_scores(Shift(0.0), rng, 300, 300)
         over.append(JointBayes(0.1).lower(scores.count(criteria.Advantage()(scores)), GDP()) > 0)
-    # 500 audits at a rate of 30 %: above the limit of 22 % but with probability < 1e-4; the seed is fixed
+    # 500 audits at a rate of 30 %: above the limit of 22 % but with probability < 1e-4; the seed is
+    # fixed
     assert verdict(np.array(over), kind="Bayesian") == "exceeds"
 
 
@@ -329,9 +333,8 @@ class MeanDifference:
 
     def __call__(self, trials):
         way = trials.rows[trials.bits].mean(axis=0) - trials.rows[~trials.bits].mean(axis=0)
-        return lambda unseen: (
-            unseen.rows @ (way / np.linalg.norm(way))
-        )  # as spread out however many it was fitted to
+        # as spread out however many it was fitted to
+        return lambda unseen: unseen.rows @ (way / np.linalg.norm(way))
 
 
 @pytest.mark.slow
@@ -354,8 +357,8 @@ def test_the_naive_variance_of_k_folds_is_caught():
         found["naive"].append(rejects(kfold, 1.0, seed))
         found["doubled"].append(rejects(kfold, 2.0, seed))
         found["progressive"].append(rejects(progressive, 1.0, seed))
-    # Of 1,800 audits 17 % have to exceed; the twin's rate is 18 to 21 % and the seeds are fixed. The right ones, at 10 %
-    # or less, would need 6 sd above 11.5 %: 1e-9.
+    # Of 1,800 audits 17 % have to exceed; the twin's rate is 18 to 21 % and the seeds are fixed.
+    # The right ones, at 10 % or less, would need 6 sd above 11.5 %: 1e-9.
     verdicts = {name: verdict(np.array(over), kind="asymptotic") for name, over in found.items()}
     assert verdicts == {"naive": "exceeds", "doubled": "ok", "progressive": "ok"}
 
@@ -375,7 +378,7 @@ def test_the_exact_lower_limit_is_the_textbook_one():
     assert binom.sf(29, 200, limit) == pytest.approx(0.01)
 
 
-# --- the bench is the same wherever it is played --------------------------------------------------------------------
+# --- the bench is the same wherever it is played --------------------------------------------------
 
 
 class Backwards:
@@ -417,7 +420,7 @@ def test_rows_that_know_nothing_know_nothing():
     assert np.all(np.abs(gap) < 5.2 * math.sqrt(4 / 5_000))  # 5 normals, two-sided: 1e-6
 
 
-# --- the table, and what is said of a bound -------------------------------------------------------------------------
+# --- the table, and what is said of a bound -------------------------------------------------------
 
 
 def row(**changes):
@@ -532,9 +535,8 @@ def test_the_shipped_table_says_something_of_every_bound_and_is_read_quickly():
 
 
 def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the_same():
-    rows = read(
-        shipped.TABLE
-    )  # that of audit coverage; the one of bounds from one run is held to in test_one_run.py
+    # that of audit coverage; the one of bounds from one run is held to in test_one_run.py
+    rows = read(shipped.TABLE)
     assert [each.verdict for each in judge(rows)] == [each.verdict for each in rows]
     counted = {"clopper_pearson", "joint_bayes"}
     for each in rows:
@@ -545,7 +547,7 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
     assert min(best) > 0.97
 
 
-# --- audit coverage -------------------------------------------------------------------------------------------------
+# --- audit coverage -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

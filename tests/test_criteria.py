@@ -92,7 +92,8 @@ def test_mu_lower_chooses_as_advantage_where_nothing_is_proved():
 
 
 def test_claim_lower_finds_the_rare_event_that_breaks_a_pure_claim():
-    """2 % of the present trials show what no absent one shows: no advantage to speak of, and an ε of ∞."""
+    """2 % of the present trials show what no absent one shows: no advantage to speak of, and an ε
+    of ∞."""
     rng = np.random.default_rng(0)
     absent, present = rng.normal(size=5000), rng.normal(size=5000) + 0.3
     present[:100] = 9.0
@@ -118,7 +119,8 @@ def test_the_criterion_follows_the_claim(notion):
 
 
 def test_claim_lower_finds_a_laplace_mechanism_that_advantage_misses():
-    """At 1.25 times a claim of ε = 1, with 1,250 selection and 2,500 test trials a side: power 0.08 and 0.98."""
+    """At 1.25 times a claim of ε = 1, with 1,250 selection and 2,500 test trials a side: power 0.08
+    and 0.98."""
     rng, prove, found = (
         np.random.default_rng(0),
         ClopperPearson(significance=0.01),
@@ -132,7 +134,8 @@ def test_claim_lower_finds_a_laplace_mechanism_that_advantage_misses():
         selection, test = scores(draws[0][:1250], draws[1][:1250]), scores(draws[2], draws[3])
         for make in found:
             found[make] += prove.lower(test.count(make()(selection, CLAIM)), PureDP()) > 1.0
-    # Binomial(60, 0.95) is below 45 with probability 1e-7, and binomial(60, 0.1) above 20 with 2e-7.
+    # Binomial(60, 0.95) is below 45 with probability 1e-7, and binomial(60, 0.1) above 20 with
+    # 2e-7.
     assert found[Advantage] <= 20 and found[ByNotion] >= 45
 
 
@@ -169,6 +172,7 @@ def test_wrong_options_are_refused(criterion, option):
 
 
 def test_an_upper_limit_is_one_sided():
-    """0 of n: the limit solves (1 − p)^n = significance; a two-sided one would solve for half of it."""
+    """0 of n: the limit solves (1 − p)^n = significance; a two-sided one would solve for half of
+    it."""
     assert upper_rate(0, 50, 0.05) == pytest.approx(1 - 0.05 ** (1 / 50))
     assert upper_rate(0, 50, 0.05) < 1 - 0.025 ** (1 / 50)

@@ -1,4 +1,5 @@
-"""What the documentation says is run: its Python, the tutorial's commands, its links, and the build."""
+"""What the documentation says is run: its Python, the tutorial's commands, its links, and the
+build."""
 
 import doctest
 import importlib
@@ -47,7 +48,7 @@ def audits(words):
     return words[1:] if words[0] == "audit" else None
 
 
-# --- Python ---------------------------------------------------------------------------------------------------------
+# --- Python ---------------------------------------------------------------------------------------
 
 
 @pages
@@ -65,7 +66,7 @@ def test_python_blocks_are_doctests_that_pass_or_code_that_compiles(page):
         assert outcome.failed == 0
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------
+# --- commands -------------------------------------------------------------------------------------
 
 OTHERS = [
     page for page in PAGES if not (ROOT / "tests" / RUN_ELSEWHERE.get(page.stem, "none")).exists()
@@ -84,7 +85,8 @@ INLINE = [
 
 
 def check(words):
-    """Compose what would be played; a subcommand must exist and know its options. Fails as the command itself would."""
+    """Compose what would be played; a subcommand must exist and know its options. Fails as the
+    command itself would."""
     if words and "=" not in words[0] and not words[0].startswith("-"):
         run = cli._subcommand(words[0])
         CHECKS.get(words[0], lambda run, words: None)(run, words[1:])
@@ -96,7 +98,8 @@ def check(words):
 
 
 def asks_for_help(run, words):
-    """No such command starts anything once asked for help, but each first reads the words before."""
+    """No such command starts anything once asked for help, but each first reads the words
+    before."""
     with pytest.raises(SystemExit) as left:
         run([*words, "--help"])
     assert left.value.code == 0
@@ -139,9 +142,8 @@ def test_a_command_could_be_run(page, words, folder):
         return
     try:
         check(played)
-    except (
-        Exception
-    ) as error:  # a page may show what a mistake costs: its next block must then say so
+    except Exception as error:
+        # a page may show what a mistake costs: its next block must then say so
         assert f"audit: {cli.explain(error)}".startswith(shown_after(page, words).strip())
 
 
@@ -160,7 +162,8 @@ def flat(text):
 
 
 def first_missing(shown, printed):
-    """Of a shown output, the first part between two … that was not printed after the one before; "" where all were.
+    """Of a shown output, the first part between two … that was not printed after the one before; ""
+    where all were.
 
     White space and the length of rules do not count: a terminal's width decides where lines break.
     """
@@ -226,7 +229,7 @@ def test_the_readme_prints_and_draws_what_it_shows(tmp_path):
     assert not same_picture(another, DOCS / "tradeoff.png")
 
 
-# --- links and parts ----------------------------------------------------------------------------------------------------
+# --- links and parts ------------------------------------------------------------------------------
 
 
 @pages
@@ -281,7 +284,7 @@ def test_contributing_shows_every_floor_of_the_house():
     assert shown == floors, "the order differs from that of pyproject.toml"
 
 
-# --- the build ----------------------------------------------------------------------------------------------------------
+# --- the build ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

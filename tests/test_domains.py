@@ -1,4 +1,5 @@
-"""A domain file says how a table becomes whole numbers; a draft of one says that nobody has checked it."""
+"""A domain file says how a table becomes whole numbers; a draft of one says that nobody has checked
+it."""
 
 import datetime
 import json
@@ -134,7 +135,7 @@ def test_a_bad_domain_file_is_one_line(tmp_path, domain, says):
     assert "\n" not in str(caught.value) and str(caught.value).startswith("canary.domain_json: ")
 
 
-# --- audit domain -------------------------------------------------------------------------------------------------------
+# --- audit domain ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

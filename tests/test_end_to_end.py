@@ -34,7 +34,8 @@ def run(words, folder, **environment):
 
 
 def test_the_readmes_commands_run_as_written(tmp_path):
-    """One after the other in one folder, as a reader would: what one has played, the next one does not play again."""
+    """One after the other in one folder, as a reader would: what one has played, the next one does
+    not play again."""
     pages = 0
     for command in COMMANDS:
         out = run(shlex.split(command)[1:], tmp_path)

@@ -130,11 +130,12 @@ def test_squash_is_odd_and_never_falls():
     assert np.all(np.diff(squash(y)) > 0) and np.allclose(squash(-y), -squash(y))
 
 
-# --- floating-point fingerprints ----------------------------------------------------------------------------------------
+# --- floating-point fingerprints ------------------------------------------------------------------
 
 
 def test_the_textbook_laplace_sampler_shows_its_answer_in_its_last_places():
-    """REFERENCE.md section 5: the event |y| < ¼ and y·2⁵³ no whole number has P = .186 around 0, and P = 0 around 1."""
+    """REFERENCE.md section 5: the event |y| < ¼ and y·2⁵³ no whole number has P = .186 around 0,
+    and P = 0 around 1."""
     rng, n = np.random.default_rng(0), 100_000
     for answer, probability in ((0.0, 0.186), (1.0, 0.0)):
         y = answer + rng.laplace(size=n)
@@ -162,12 +163,13 @@ def test_bits_hold_the_event_and_the_lowest_bits():
 
 
 def test_a_snapped_sampler_leaves_no_event():
-    """The broken twin's cure: outputs on a coarse grid are whole multiples of 2⁻⁵³ whatever the answer is."""
+    """The broken twin's cure: outputs on a coarse grid are whole multiples of 2⁻⁵³ whatever the
+    answer is."""
     y = np.round((0.0 + np.random.default_rng(0).laplace(size=10_000)) * 1024) / 1024
     assert not finer(y).any()
 
 
-# --- found, and not found, by an audit ----------------------------------------------------------------------------------
+# --- found, and not found, by an audit ------------------------------------------------------------
 
 OWN = """
 import numpy as np
@@ -204,7 +206,8 @@ def same_type(data, trials, rng):
 def test_an_infinite_leak_is_found_and_its_correct_twin_is_not_accused(
     name, features, leaks, tmp_path, monkeypatch
 ):
-    """All claim ε = 1, which the twins keep. The bound may exceed the truth with probability 1e-6: finite-sample."""
+    """All claim ε = 1, which the twins keep. The bound may exceed the truth with probability 1e-6:
+    finite-sample."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "own_twins.py").write_text(OWN)
     mechanism = Target(target=f"own_twins:{name}", claim=Pure(eps=1), batched=True)

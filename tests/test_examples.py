@@ -16,9 +16,9 @@ from audit.canaries.worst_case import WorstCase
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-# Seeds are fixed, so that these outcomes are too. The accusing bounds on the two broken mechanisms lie 9 standard
-# deviations above their claims (0.77 ± 0.034 against 0.45, 1.73 ± 0.074 against 1, over 30 seeds): missed with
-# probability < 1e-6.
+# Seeds are fixed, so that these outcomes are too. The accusing bounds on the two broken mechanisms
+# lie 9 standard deviations above their claims (0.77 ± 0.034 against 0.45, 1.73 ± 0.074 against 1,
+# over 30 seeds): missed with probability < 1e-6.
 SAYS = {
     "audit_from_python": [
         "count with 1 of the noise: tight",
@@ -44,7 +44,7 @@ def test_an_example_runs(path, tmp_path):
         assert said in done.stdout
 
 
-# --- real libraries, each in an environment of its own, which a person makes --------------------------------------------
+# --- real libraries, each in an environment of its own, which a person makes ----------------------
 
 LIBRARIES = sorted(path.parent for path in EXAMPLES.glob("*/make_env.sh"))
 library = pytest.mark.parametrize("folder", LIBRARIES, ids=lambda folder: folder.name)
@@ -67,9 +67,8 @@ def commands(folder):
 def test_the_commands_of_a_library_compose(folder, tmp_path, monkeypatch):
     for path in folder.glob("*.py"):
         shutil.copy(path, tmp_path)
-    python = (
-        tmp_path / ".venv/bin/python"
-    )  # stands for the environment: composing looks whether it is there
+    # stands for the environment: composing looks whether it is there
+    python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
@@ -86,7 +85,8 @@ def test_the_commands_of_a_library_compose(folder, tmp_path, monkeypatch):
 
 
 def understood(folder, words):
-    """Whether a program takes its words; it reads its input after them, and imports its library after that."""
+    """Whether a program takes its words; it reads its input after them, and imports its library
+    after that."""
     run = [sys.executable, folder / "mechanism.py", *words, "--help"]
     refused = [*run[:-1], "--no-such-word"]
     helped, left = (
@@ -124,8 +124,8 @@ def ask(folder, words, data, columns, trials):
 TABLE = WorstCase().data([False]).records.tolist()
 
 
-# 160 trials of noise with sd 3.8, 6.6 and 16: the bounds are 5.6 sd of each of six means, so that a false failure has
-# probability 1.3e-7; a program that lost its data is off by 10.
+# 160 trials of noise with sd 3.8, 6.6 and 16: the bounds are 5.6 sd of each of six means, so that a
+# false failure has probability 1.3e-7; a program that lost its data is off by 10.
 @pytest.mark.slow
 @pytest.mark.parametrize(("which", "far"), [("fixed", 1.7), ("mst", 2.93), ("aim", 7.11)])
 def test_dpmm_measures_marginals(which, far):
@@ -141,7 +141,8 @@ def test_dpmm_makes_a_table():
     assert [sum(row) for row in answer["rows"]] == [50, 50] and len(answer["columns"]) == 8
 
 
-# Noise of sd √2 or 1, 1,000 trials: sd of the mean at most 0.045; 0.225 is 5 sd, a false failure has probability 6e-7.
+# Noise of sd √2 or 1, 1,000 trials: sd of the mean at most 0.045; 0.225 is 5 sd, a false failure
+# has probability 6e-7.
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["laplace", "gaussian"])
 def test_opendp_counts(which):
@@ -152,6 +153,5 @@ def test_opendp_counts(which):
 @pytest.mark.slow
 def test_opendp_measures_marginals():
     (row,) = ask(EXAMPLES / "opendp", ["mst"], TABLE, ["a", "b", "c"], 1)["rows"]
-    assert (
-        len(row) == 9 + 3 * 9 and sum(row[i : i + 9] == [0] * 9 for i in (9, 18, 27)) == 1
-    )  # two pairs of three
+    # two pairs of three
+    assert len(row) == 9 + 3 * 9 and sum(row[i : i + 9] == [0] * 9 for i in (9, 18, 27)) == 1

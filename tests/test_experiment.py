@@ -162,8 +162,9 @@ def test_folds_share_an_error_probability_by_bounds_that_are_finite_sample_too(t
 def test_the_best_of_sixty_null_audits_accuses_too_often_unless_it_pays():
     """300 families of 60 audits of a mechanism that leaks nothing, at a nominal 10 %.
 
-    Paid for, at most 10 % of the families claim a leak: 30 expected at most, 67 or more has a chance below 1e-9.
-    Not paid for, Clopper–Pearson claims a leak in about 1 % of single audits, so in some 45 % of the families.
+    Paid for, at most 10 % of the families claim a leak: 30 expected at most, 67 or more has a
+    chance below 1e-9. Not paid for, Clopper–Pearson claims a leak in about 1 % of single audits, so
+    in some 45 % of the families.
     """
     rng = np.random.default_rng(0)
     fp, fn = rng.binomial(500, 0.5, (2, 300, 60))
@@ -187,7 +188,8 @@ def leak(fp, fn, significance):
 def test_a_plan_says_what_it_could_find_before_anything_is_played(tmp_path):
     could = foresee(plan(tmp_path, Claiming(mu=1.0, claimed=0.4548), trials=10_000))
     assert could.expected == pytest.approx(0.4035, abs=1e-3)
-    # accuser.md: Clopper–Pearson at 2,000 a side detects 0.6363 with 80 % power, not the 0.5815 that was said before
+    # accuser.md: Clopper–Pearson at 2,000 a side detects 0.6363 with 80 % power, not the 0.5815
+    # that was said before
     assert could.detectable == pytest.approx(0.6363, abs=2e-4)
     assert not list(tmp_path.iterdir())
 
@@ -211,7 +213,8 @@ def test_estimators_that_refuse_are_left_out_with_their_reason(tmp_path):
 
 @dataclasses.dataclass(frozen=True)
 class Event(Toy):
-    """A toy that now and then puts out a value that only one data set can give: an infinite leak."""
+    """A toy that now and then puts out a value that only one data set can give: an infinite
+    leak."""
 
     def release(self, data, trials, rng):
         releases = super().release(data, trials, rng)
@@ -235,9 +238,8 @@ def test_an_infinite_leak_is_said_in_words_and_logged_as_a_flag(tmp_path):
     assert (
         logged["infinite/mu_hat"] == 1 and "mu_hat" not in logged and max(logged.values()) < 1e300
     )
-    other = dataclasses.replace(
-        made, criterion=Fixed(-500.0)
-    )  # always present: not one present trial is missed
+    # always present: not one present trial is missed
+    other = dataclasses.replace(made, criterion=Fixed(-500.0))
     assert (
         audit(other).verdict.word != "violation" and "infinite" not in audit(other).verdict.reason
     )

@@ -1,4 +1,5 @@
-"""What goes wrong on a real machine: processes and nodes killed, a full disk, two commands at once, Ctrl-C.
+"""What goes wrong on a real machine: processes and nodes killed, a full disk, two commands at once,
+Ctrl-C.
 
 Each time the outcome is that of an undisturbed run, bit by bit, and nothing is left behind.
 """
@@ -92,9 +93,8 @@ def machines():
         "ray_client_server_port": free_port(),
     }
     with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "unclosed file", ResourceWarning
-        )  # Ray's own, of its client's server
+        # Ray's own, of its client's server
+        warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)
         made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
@@ -118,7 +118,7 @@ def cluster(no_ray, machines):
     return machines
 
 
-# --- workers and nodes ------------------------------------------------------------------------------------------------
+# --- workers and nodes ----------------------------------------------------------------------------
 
 
 def test_a_worker_killed_in_the_middle_of_a_block(tmp_path, no_ray):
@@ -154,7 +154,8 @@ def listening(session):
 def test_a_session_of_ones_own_is_for_this_machine_and_its_death_is_one_line(
     tmp_path, no_ray, victim, capfd
 ):
-    """Ray would listen on all interfaces; and print a dump, or end this process after a minute of silence."""
+    """Ray would listen on all interfaces; and print a dump, or end this process after a minute of
+    silence."""
     found = []
 
     def kill(count):
@@ -254,15 +255,16 @@ def test_without_luggage_a_cluster_lacks_a_module_and_says_which(tmp_path, clust
         source.trials(0, 200)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_what_a_killed_writer_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
     cache = Cache(tmp_path, game(tmp_path))
     cache.folder.mkdir()
     killed = (
-        "import os, signal, sys; from pathlib import Path; from audit.game.cache import open_locked;"
-        "file = open_locked(Path(sys.argv[1])); file.write(b'half'); file.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from audit.game.cache import "
+        "open_locked;file = open_locked(Path(sys.argv[1])); file.write(b'half'); file.flush(); "
+        "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", killed, str(cache.folder / ".dead.part")], check=False)
     assert left_aside(tmp_path)
@@ -337,12 +339,13 @@ def test_the_disk_full_while_a_block_is_written(tmp_path):
     assert "No space left on device); free some room" in done.stdout and "whole" in done.stdout
 
 
-# --- whole commands ---------------------------------------------------------------------------------------------------
+# --- whole commands -------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def made_desk():
-    """An empty working directory with the slow mechanism in it, and a short temporary folder for Ray's sockets."""
+    """An empty working directory with the slow mechanism in it, and a short temporary folder for
+    Ray's sockets."""
     folder = Path(tempfile.mkdtemp(prefix="f", dir="/tmp"))
     (folder / "conf/mechanism").mkdir(parents=True)
     (folder / "tmp").mkdir()

@@ -36,9 +36,8 @@ def write(frame, path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_file_holds_the_same_columns(frame, tmp_path, kind):
-    frame = (
-        frame.drop(columns="kind") if kind in (".npz", ".npy") else frame
-    )  # no objects without a pickle
+    # no objects without a pickle
+    frame = frame.drop(columns="kind") if kind in (".npz", ".npy") else frame
     table = read_table(write(frame, tmp_path / f"t{kind}"), "key")
     assert list(table.columns) == list(frame) and len(table) == 3 and not table.notes
     assert table.columns["score"].tolist() == [0.5, -1.5, 2.0]
@@ -54,7 +53,8 @@ def test_a_data_frames_index_is_left_out_and_said(frame, tmp_path, kind):
     table = read_table(path, "key")
     assert list(table.columns) == ["score", "kind", "present"]
     assert table.notes == (
-        f"The first column of t{kind} has no name: it is taken for a data frame's index, and left out.",
+        f"The first column of t{kind} has no name: it is taken for a data frame's index, and left "
+        "out.",
     )
 
 

@@ -1,4 +1,5 @@
-"""Somebody's own function that ends its process, hangs or raises what it likes: one line, status 2, the run closed."""
+"""Somebody's own function that ends its process, hangs or raises what it likes: one line, status 2,
+the run closed."""
 
 import dataclasses
 import os
@@ -92,7 +93,8 @@ def prints(data, rng):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Targets in a module of somebody's own: ``own(name)`` makes the mechanism, in blocks of 100."""
+    """Targets in a module of somebody's own: ``own(name)`` makes the mechanism, in blocks of
+    100."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     module = f"own_{abs(hash(tmp_path.name))}"
@@ -132,7 +134,8 @@ def test_the_child_plays_what_this_process_plays_bit_by_bit(own):
         (
             "leaves",
             {},
-            "Target, trial 7 (seed 0, block 0): it ended its process (exit status 0); fix the mechanism",
+            "Target, trial 7 (seed 0, block 0): it ended its process (exit status 0); fix the "
+            "mechanism",
         ),
         (
             "crashes",
@@ -142,7 +145,8 @@ def test_the_child_plays_what_this_process_plays_bit_by_bit(own):
         (
             "is_killed",
             {},
-            "trial 7 (seed 0, block 0): it ended its process (killed by SIGKILL, as the system does",
+            "trial 7 (seed 0, block 0): it ended its process (killed by SIGKILL, as the system "
+            "does",
         ),
         (
             "hangs",
@@ -226,7 +230,7 @@ def test_finished_blocks_are_kept_when_it_dies(own, tmp_path):
     assert source.tally.played == 9
 
 
-# --- whole commands ---------------------------------------------------------------------------------------------------
+# --- whole commands -------------------------------------------------------------------------------
 
 
 WORDS = (
@@ -291,7 +295,7 @@ def test_under_ray_a_worker_survives_and_says_the_same(own, tmp_path):
         ray.shutdown()
 
 
-# --- before play ------------------------------------------------------------------------------------------------------
+# --- before play ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trials", [10**9, 10**18])

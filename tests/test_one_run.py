@@ -1,4 +1,5 @@
-"""One run, played and spent: coins, blocks, the cache, abstention, and whole audits of mechanisms that are known."""
+"""One run, played and spent: coins, blocks, the cache, abstention, and whole audits of mechanisms
+that are known."""
 
 import dataclasses
 
@@ -44,7 +45,7 @@ def plan(tmp_path, **changes):
     return Plan(**(given | changes))
 
 
-# --- the game ---------------------------------------------------------------------------------------------------------
+# --- the game -------------------------------------------------------------------------------------
 
 
 def test_a_block_is_one_run_of_all_canaries():
@@ -105,7 +106,7 @@ def test_a_failure_inside_a_run_names_the_run():
         game(features=lambda releases, challenge: 1 / 0).play(7)
 
 
-# --- the protocol -----------------------------------------------------------------------------------------------------
+# --- the protocol ---------------------------------------------------------------------------------
 
 
 def spend(protocol, attacker, played, tmp_path):
@@ -149,12 +150,13 @@ def test_two_runs_are_not_one(tmp_path):
     assert not Evidence((fold,), stopped=True).one_run
 
 
-# --- whole audits -----------------------------------------------------------------------------------------------------
+# --- whole audits ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("law", ["response", "laplace", "gaussian"])
 def test_an_honest_mechanism_is_not_accused_and_a_broken_one_is(law, tmp_path):
-    """False alarm ≤ 1 % by the bound, but the seeds are fixed: 20 of them, at most 5 alarms (P ≤ 4e-8 by the binomial)."""
+    """False alarm ≤ 1 % by the bound, but the seeds are fixed: 20 of them, at most 5 alarms
+    (P ≤ 4e-8 by the binomial)."""
     alarms = 0
     for seed in range(20):
         result = audit(plan(tmp_path, mechanism=Answers(law=law), seed=seed))
@@ -206,7 +208,7 @@ def test_the_number_of_canaries_fits_the_protocol(tmp_path):
         plan(tmp_path, challenge=Coins(count=1))
 
 
-# --- the attacker that reads a column -----------------------------------------------------------------------------
+# --- the attacker that reads a column -------------------------------------------------------------
 
 
 def test_score_reads_the_column_that_is_meant():
@@ -248,7 +250,8 @@ def test_the_shipped_table_holds_no_bound_from_one_run_that_exceeds_its_rate():
 
 
 def test_a_report_speaks_of_canaries_and_of_no_pair(tmp_path):
-    """What a pair would show (its direct μ, a box, a chosen threshold, a power) has no place beside canaries of one run."""
+    """What a pair would show (its direct μ, a box, a chosen threshold, a power) has no place beside
+    canaries of one run."""
     from audit.report.facts import facts
     from audit.report.figures import audit_figures
     from audit.report.page import page

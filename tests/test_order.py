@@ -1,7 +1,9 @@
-"""Bounds that read trials one after another: an order that knows the scores breaks them, and a shuffle by a seed mends it.
+"""Bounds that read trials one after another: an order that knows the scores breaks them, and a
+shuffle by a seed mends it.
 
-Trials that were played come in an order that knows nothing. Scores and rows from elsewhere may be sorted, so `audit.bound`
-and `audit.game.Stored` shuffle each side. Each test has its broken twin: the same trials in the order in which they came.
+Trials that were played come in an order that knows nothing. Scores and rows from elsewhere may be
+sorted, so `audit.bound` and `audit.game.Stored` shuffle each side. Each test has its broken twin:
+the same trials in the order in which they came.
 """
 
 import numpy as np
@@ -30,7 +32,8 @@ NONE = np.array([], int)
 
 
 def sides(seed, n=300):
-    """Sorted scores of a Gaussian shift, both sides the same way: the likeliest present ones first."""
+    """Sorted scores of a Gaussian shift, both sides the same way: the likeliest present ones
+    first."""
     rng = np.random.default_rng(seed)
     return np.sort(rng.normal(MU, size=n))[::-1], np.sort(rng.normal(size=n))
 
@@ -74,7 +77,8 @@ def test_other_bounds_do_not_see_the_order(make):
     "spend", [Crossfit(trials=1200, folds=4), Sequential(budget=1200, first=400)]
 )
 def test_rows_of_a_sorted_file_make_no_bet_rich(spend):
-    """A file written lot by lot, each sorted; tested in progressive folds, and until a claim that holds is refuted."""
+    """A file written lot by lot, each sorted; tested in progressive folds, and until a claim that
+    holds is refuted."""
     bound, ours, twin, runs = Betting(significance=0.01), 0, 0, 10
     cuts = np.array(spend.cuts(False) if isinstance(spend, Crossfit) else [0, *spend.cuts()])
     place = np.arange(1200)
@@ -104,7 +108,8 @@ class AsItIs:
 
 
 def test_a_longer_look_at_stored_rows_leaves_the_shorter_one_as_it_was():
-    """A stopping rule sees no future: what it has tested does not depend on what it would have asked for next."""
+    """A stopping rule sees no future: what it has tested does not depend on what it would have
+    asked for next."""
     ins, outs = sides(0, 600)
     place = np.arange(1200)
     stored = Stored(Trials(("s",), np.append(outs, ins)[:, None], place >= 600, place, place), 0)
@@ -112,7 +117,8 @@ def test_a_longer_look_at_stored_rows_leaves_the_shorter_one_as_it_was():
 
 
 def reports(seed, n=400):
-    """True reports of Brownian noise: scores, bits and what was spent, in the order of the stream."""
+    """True reports of Brownian noise: scores, bits and what was spent, in the order of the
+    stream."""
     from estimators.test_ex_post import evidence
 
     (fold,) = evidence(Brownian(), seed, pairs=n).folds
@@ -132,7 +138,8 @@ def best_first(fold):
 
 
 def test_reports_are_read_in_the_order_of_play():
-    """Nothing from elsewhere has reports, so they are never sorted; if they were, true ones would be accused."""
+    """Nothing from elsewhere has reports, so they are never sorted; if they were, true ones would
+    be accused."""
     notion, bound, ours, twin = Brownian().claims[0].notion, ExPost(significance=0.01), 0, 0
     for seed in range(12):
         fold = reports(seed)
@@ -142,7 +149,8 @@ def test_reports_are_read_in_the_order_of_play():
 
 
 def test_coins_of_one_run_must_not_come_sorted():
-    """Guesses that are equally sure are read in the order of the canaries, whose coins know nothing of it."""
+    """Guesses that are equally sure are read in the order of the canaries, whose coins know nothing
+    of it."""
     bound, ours, twin = OneRunBetting(significance=0.01), 0, 0
     for seed in range(RUNS):
         coins = np.random.default_rng(seed).random(200) < 0.5

@@ -1,4 +1,5 @@
-"""docs/own-mechanism.md: its blocks run as they stand, in an empty folder, and find what they say."""
+"""docs/own-mechanism.md: its blocks run as they stand, in an empty folder, and find what they
+say."""
 
 import os
 import re

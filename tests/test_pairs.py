@@ -1,4 +1,5 @@
-"""Every pair of options of different groups either plays 200 trials or is refused before the first."""
+"""Every pair of options of different groups either plays 200 trials or is refused before the
+first."""
 
 import dataclasses
 import itertools
@@ -25,12 +26,8 @@ QUICK = {
     "mechanism=dp_sgd": ["mechanism.epochs=1"],
     "protocol=crossfit": ["protocol.folds=3", "protocol.inner=2"],
 }
-OWN = {
-    "canary=tabular",
-    "mechanism=callable",
-    "mechanism=command",
-    "mechanism=stored",
-}  # they need files
+# they need files
+OWN = {"canary=tabular", "mechanism=callable", "mechanism=command", "mechanism=stored"}
 
 
 def composed(chosen: list[str]) -> Any:
@@ -41,7 +38,8 @@ def composed(chosen: list[str]) -> Any:
 
 
 def with_option(config: Any, group: str, option: str) -> Any | None:
-    """What Hydra would make of one more option, for a tenth of the time; None where the option has defaults of its own."""
+    """What Hydra would make of one more option, for a tenth of the time; None where the option has
+    defaults of its own."""
     node = OmegaConf.load(CONF / group / f"{option}.yaml")
     if "defaults" in node:
         return None
@@ -92,7 +90,8 @@ def played(tmp_path_factory):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """Neither the estimators beside the chosen one, nor what is computed beside the verdict, is in question."""
+    """Neither the estimators beside the chosen one, nor what is computed beside the verdict, is in
+    question."""
     monkeypatch.setattr(cli, "_other_estimators", lambda config, chosen: ())
     for name in ("power_after", "efficiency_of"):
         monkeypatch.setattr(experiment, name, lambda *of_audit: None)
@@ -106,17 +105,15 @@ FIRST = [(group, option) for group in ORDER[:-1] for option in GROUPS[group]]
 @pytest.mark.parametrize(("group", "option"), FIRST, ids=["=".join(first) for first in FIRST])
 def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(
     group, option, words, played, quick
-):  # noqa: F811
+):
     for word, plan in pairs_with(group, option, ORDER[ORDER.index(group) + 1 :], words):
         if plan is None:
             continue
         try:
-            audit(
-                dataclasses.replace(plan, root=played)
-            )  # whatever it raises is news, but for this:
-        except (
-            AuditError
-        ) as refusal:  # what columns are called is known when the first block has been played
+            # whatever it raises is news, but for this:
+            audit(dataclasses.replace(plan, root=played))
+        except AuditError as refusal:
+            # what columns are called is known when the first block has been played
             assert "set attacker.column to one of" in str(refusal), word
 
 
@@ -124,13 +121,13 @@ def test_a_pair_of_options_plays_or_is_refused_before_the_first_trial(
     ("protocol", "estimator"),
     [*itertools.product(GROUPS["protocol"], ["exact", "betting", "curve", "joint_bayes"])],
 )
-def test_what_is_not_refused_can_be_foreseen(protocol, estimator, words):  # noqa: F811
+def test_what_is_not_refused_can_be_foreseen(protocol, estimator, words):
     plan = plan_of(composed([*words_of(f"protocol={protocol}", words), f"estimator={estimator}"]))
     assert plan is None or foresee(plan)
 
 
 @pytest.mark.parametrize("protocol", ["crossfit", "one_run", "sequential"])
-def test_a_protocol_brings_the_estimator_that_fits_and_says_so(protocol, words):  # noqa: F811
+def test_a_protocol_brings_the_estimator_that_fits_and_says_so(protocol, words):
     game = ["mechanism=answers", "canary=coins", "attacker=column"] if protocol == "one_run" else []
     option = f"protocol={protocol}"
     _, (plan,) = cli.check([option, *game, "trials=1000"], many=False)
@@ -145,7 +142,7 @@ def test_a_protocol_brings_the_estimator_that_fits_and_says_so(protocol, words):
 @pytest.mark.parametrize("protocol", GROUPS["protocol"])
 def test_what_an_estimator_says_of_a_design_is_what_it_does_with_its_evidence(
     protocol, words, played
-):  # noqa: F811
+):
     """`Design` is what the protocol promises, and what its evidence turns out to be."""
     game = ["mechanism=answers", "canary=coins", "features=black_box", "attacker=column"]
     game = game if protocol == "one_run" else ["mechanism=gaussian", "attacker=likelihood_ratio"]
@@ -196,12 +193,12 @@ def test_what_an_estimator_says_of_a_design_is_what_it_does_with_its_evidence(
         ),
     ],
 )
-def test_what_cannot_go_together_is_known_before_play(options, says, words):  # noqa: F811
+def test_what_cannot_go_together_is_known_before_play(options, says, words):
     with pytest.raises(AuditError) as refusal:
         cli.check([*options, "trials=1000"], many=False)
     assert says in str(refusal.value)
 
 
-def test_stored_rows_are_no_single_run(words):  # noqa: F811
+def test_stored_rows_are_no_single_run(words):
     with pytest.raises(AuditError, match="stored rows are independent runs"):
         cli.check([*words("mechanism=stored"), "protocol=one_run"], many=False)

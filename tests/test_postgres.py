@@ -48,7 +48,8 @@ def _missing_user(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Of a server that ends with the tests, on 127.0.0.1, in a temporary folder, without the name of a driver."""
+    """Of a server that ends with the tests, on 127.0.0.1, in a temporary folder, without the name
+    of a driver."""
     pytest.importorskip("psycopg", reason='no driver: pip install "dp-audit[postgres]"')
     here, port = programs(), free_port()
     nobody: list[str] = []
@@ -66,9 +67,8 @@ def address() -> Iterator[str]:
 
         def run(program: str, *words: str) -> None:
             command = [*nobody, str(here / program), "-D", str(data), *words]
-            with Path(folder, "said").open(
-                "w"
-            ) as said:  # a pipe would stay open in the server that it starts
+            # a pipe would stay open in the server that it starts
+            with Path(folder, "said").open("w") as said:
                 status = subprocess.run(
                     command, cwd=folder, stdout=said, stderr=said, check=False
                 ).returncode

@@ -49,7 +49,7 @@ def name(notion):
     return repr(notion)
 
 
-# --- REFERENCE, section 2: ρ / implied μ / direct μ ---------------------------------------------------------------
+# --- REFERENCE, section 2: ρ / implied μ / direct μ -----------------------------------------------
 
 TABLE = """
 0.1 0.0033828 0.0822533 0.104802 0.000432994 0.0294277 0.0325208 0.000177138 0.0188222 0.0199164
@@ -112,7 +112,7 @@ def test_gdp_epsilon_figures(mu, epsilon):
     )
 
 
-# --- REFERENCE, sections 3 and 4 -----------------------------------------------------------------------------------
+# --- REFERENCE, sections 3 and 4 ------------------------------------------------------------------
 
 
 def test_published_counts_point_estimate():
@@ -146,7 +146,8 @@ def test_randomised_response():
 
 
 def test_one_hot_flips():
-    """Per-bit flips of 1/(1 + e^(ε/2)) keep ε: the pattern (1, 0) against (0, 1). Of 1/(1 + e^ε) they keep 2ε."""
+    """Per-bit flips of 1/(1 + e^(ε/2)) keep ε: the pattern (1, 0) against (0, 1). Of 1/(1 + e^ε)
+    they keep 2ε."""
     for exponent, true in ((2.0, 4.0), (4.0, 8.0)):
         flip = 1 / (1 + math.exp(exponent))
         assert PureDP().parameter(flip**2, 1 - (1 - flip) ** 2) == pytest.approx(true, abs=1e-9)
@@ -196,9 +197,8 @@ def test_the_curve_of_two_laws_is_that_of_the_best_events():
     assert np.all(np.diff(beta) <= 1e-12) and np.all(
         beta[:-2] + beta[2:] - 2 * beta[1:-1] >= -1e-12
     )
-    np.testing.assert_allclose(
-        least_fnr(q, p, beta[5:60]), alpha[5:60], atol=1e-9
-    )  # the other way round: its inverse
+    # the other way round: its inverse
+    np.testing.assert_allclose(least_fnr(q, p, beta[5:60]), alpha[5:60], atol=1e-9)
     assert least_fnr(p, p, 0.3) == pytest.approx(0.7) and least_fnr([1, 0], [0, 1], 0.0) == 0.0
 
 
@@ -228,7 +228,7 @@ def test_laplace_humps_keep_pure_dp():
     assert 1 - np.min(fpr + fnr) / 2 == pytest.approx(0.69673, abs=5e-6)
 
 
-# --- contracts of every curve -------------------------------------------------------------------------------------
+# --- contracts of every curve ---------------------------------------------------------------------
 
 
 def check_curve(notion, parameter, own_inverse=True, alphas=ALPHAS):
@@ -242,7 +242,8 @@ def check_curve(notion, parameter, own_inverse=True, alphas=ALPHAS):
     assert np.all(
         np.diff(slope) >= -(4e-15 / np.diff(alphas)[1:] + 4e-15 / np.diff(alphas)[:-1]) - 1e-9
     )
-    # Points a rounding above the curve need no more than the parameter; where the curve is firm, no less either.
+    # Points a rounding above the curve need no more than the parameter; where the curve is firm, no
+    # less either.
     assert np.all(notion.parameter(alphas, np.minimum(b + 1e-13, 1)) <= parameter * (1 + 1e-12))
     back = notion.parameter(alphas, b)
     firm = (b > 1e-6) & (alphas > 1e-6) & (alphas + b < 1 - 1e-4)
@@ -252,7 +253,8 @@ def check_curve(notion, parameter, own_inverse=True, alphas=ALPHAS):
 
 
 def check_pieces(notion, parameter, alphas=ALPHAS):
-    """The pieces' pointwise maximum is the curve, and the second is the first with alpha and beta exchanged."""
+    """The pieces' pointwise maximum is the curve, and the second is the first with alpha and beta
+    exchanged."""
     pieces = notion.pieces()
     best = np.max([piece.beta(alphas, parameter) for piece in pieces], axis=0)
     np.testing.assert_allclose(best, notion.beta(alphas, parameter), rtol=0, atol=1e-12)
@@ -297,7 +299,8 @@ def test_curve_properties(notion, alpha, other, parameter, another):
     b_left, b_right = notion.beta(left, low), notion.beta(right, low)
     assert b_left >= b_right - 1e-12
     assert notion.beta((left + right) / 2, low) <= (b_left + b_right) / 2 + 1e-12
-    # parameter(·) says the same as beta(·): the point is on or above the curve of its parameter, not below
+    # parameter(·) says the same as beta(·): the point is on or above the curve of its parameter,
+    # not below
     needed = notion.parameter(alpha, other)
     assert needed >= 0 and (needed == 0 or alpha + other < 1)
     assert notion.beta(alpha, needed) <= other + 1e-9
@@ -419,16 +422,14 @@ def test_bad_numbers_are_refused(call, says):
         call()
 
 
-# --- oracles -------------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 
 
 def slow_rho(alpha, beta):
     """The definition on a fine grid of orders, both directions."""
     a = 1 + np.concatenate([np.logspace(-4, 1, 4000), np.logspace(1, 6, 4000)])
-    absent, present = (
-        (alpha, 1 - alpha),
-        (1 - beta, beta),
-    )  # each with its complement, which 1 − p may not give back
+    # each with its complement, which 1 − p may not give back
+    absent, present = (alpha, 1 - alpha), (1 - beta, beta)
     best = 0.0
     for (p, not_p), (q, not_q) in ((absent, present), (present, absent)):
         yes = a * math.log(p) + (1 - a) * math.log(q)
@@ -451,7 +452,8 @@ def test_zcdp_parameter_by_brute_force():
 
 
 def exact_rho(alpha, beta):
-    """The definition in 60 digits, by golden section over the order's logarithm (one direction: alpha < beta)."""
+    """The definition in 60 digits, by golden section over the order's logarithm (one direction:
+    alpha < beta)."""
     with decimal.localcontext(prec=60):
         q, p = decimal.Decimal(alpha), 1 - decimal.Decimal(beta)
         c, d = (p / q).ln(), ((1 - p) / (1 - q)).ln()
@@ -575,7 +577,7 @@ def test_formula_of_canonne_by_brute_force():
         assert eps_from_rho(rho, math.exp(slow)) == pytest.approx(epsilon, abs=1e-6)
 
 
-# --- the mixture accountant -----------------------------------------------------------------------------------------
+# --- the mixture accountant -----------------------------------------------------------------------
 
 
 def stock_mst(rho, columns):
@@ -585,7 +587,8 @@ def stock_mst(rho, columns):
 
 
 def stock_aim(rho, columns, halves=(False, True)):
-    """Sigma and ε as in AIM: the worse of halving or not at every round until the last; memoised on AIM's state."""
+    """Sigma and ε as in AIM: the worse of halving or not at every round until the last; memoised on
+    AIM's state."""
     unit, made = rho / (16 * columns), {}
 
     def course(used, level):
@@ -729,7 +732,7 @@ def test_order_of_steps_hardly_matters_but_size_does():
     assert adaptive_mu([a, Selection(1.2), a]) > adaptive_mu([a, b, a]) + 0.05
 
 
-# --- broken twins: each check above must fail on a wrong curve ---------------------------------------------------
+# --- broken twins: each check above must fail on a wrong curve ------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -775,7 +778,8 @@ def test_broken_pieces_are_caught():
 
 
 def test_swapped_arguments_are_no_slip_of_the_eye():
-    """The published code's slip: get_beta(fpr, mu) for (mu, alpha). Its curve at the published counts is no bound."""
+    """The published code's slip: get_beta(fpr, mu) for (mu, alpha). Its curve at the published
+    counts is no bound."""
     fpr, mu = 0.4745, 0.340501
     assert GDP().beta(fpr, mu) == pytest.approx(0.391067, abs=1e-6)
     assert GDP().beta(mu, fpr) == pytest.approx(0.475, abs=3e-3)
@@ -787,7 +791,8 @@ def check_allows(notion, parameter, fpr, fnr):
 
 
 def test_root_of_two_rho_is_rejected_for_zcdp():
-    """Randomised response that is exactly ρ-zCDP lies in the zCDP region, and far below √(2ρ)-GDP."""
+    """Randomised response that is exactly ρ-zCDP lies in the zCDP region, and far below
+    √(2ρ)-GDP."""
     for rho in (0.1034, 0.5, 2.0):
         flip = ZCDP().kinks(rho)[0]
         assert slow_rho(flip, flip) == pytest.approx(rho, rel=1e-6)

@@ -77,11 +77,12 @@ def test_unknown_and_wrong_options_are_refused():
         Holdout(trials=0)
 
 
-# --- crossfit ---------------------------------------------------------------------------------------------------------
+# --- crossfit -------------------------------------------------------------------------------------
 
 
 class Spy:
-    """An attacker that remembers what each of its attacks was fitted on, and which trials it was asked to score."""
+    """An attacker that remembers what each of its attacks was fitted on, and which trials it was
+    asked to score."""
 
     learns = True
 
@@ -104,9 +105,8 @@ def test_no_attack_ever_scores_what_it_was_fitted_on(order):
     evidence = Crossfit(trials=1000, order=order)(Gaussians(1.0), spy, median, CLAIM)
     assert spy.calls and all(not fitted & scored for fitted, scored in spy.calls)
     for fold in evidence.folds:
-        assert set(fold.selection.index) == set(
-            fold.fitted
-        )  # all of them calibrate, each out of its fold
+        # all of them calibrate, each out of its fold
+        assert set(fold.selection.index) == set(fold.fitted)
         assert len(fold.test.absent) == len(fold.test.present)
     assert progressive(evidence.folds) is (order == "progressive")
     assert not evidence.independent and not evidence.stopped
@@ -161,8 +161,8 @@ def test_parts_are_even_and_nearly_as_large_as_each_other(first, length, parts):
 def test_crossfit_bounds_exceed_the_truth_no_more_often_than_nominal(order):
     """60 audits with an attack that is fitted to 8 columns which know nothing; at a nominal 10 %.
 
-    Allowed 1.5 points more, since the bound is asymptotic: 22 or more of 60 then has a chance below 1e-6. That kfold
-    needs twice the variance is shown in tests/estimators/test_curve.py.
+    Allowed 1.5 points more, since the bound is asymptotic: 22 or more of 60 then has a chance below
+    1e-6. That kfold needs twice the variance is shown in tests/estimators/test_curve.py.
     """
     recipe = Crossfit(trials=400, order=order, inner=2)
     found = [
@@ -187,8 +187,9 @@ class Noise:
 
 
 def test_crossfit_reaches_nearly_what_all_its_trials_can_tell():
-    """The limit at μ = 1 with 1,900 tested a side is 0.958; measured 0.951, one audit's sd 0.033, so 5 sd of a mean of 60
-    are 0.021 (a chance of 6e-7). The twin that reads the last part alone has a mean of 0.904, and is caught.
+    """The limit at μ = 1 with 1,900 tested a side is 0.958; measured 0.951, one audit's sd 0.033,
+    so 5 sd of a mean of 60 are 0.021 (a chance of 6e-7). The twin that reads the last part alone
+    has a mean of 0.904, and is caught.
     """
     found = [
         Crossfit(trials=4000)(Stream(1.0, seed), LikelihoodRatio(), Advantage(), CLAIM)
@@ -222,7 +223,7 @@ def test_crossfit_says_how_many_it_tests():
         Crossfit(order="random")
 
 
-# --- sequential -------------------------------------------------------------------------------------------------------
+# --- sequential -----------------------------------------------------------------------------------
 
 
 def sequential(mu, claimed, seed, attacker=None, **options):
@@ -233,7 +234,8 @@ def sequential(mu, claimed, seed, attacker=None, **options):
 
 
 class Stream(Gaussians):
-    """The same, but each trial is drawn once and for all: asking for it later or in other parts does not change it."""
+    """The same, but each trial is drawn once and for all: asking for it later or in other parts
+    does not change it."""
 
     def __init__(self, mu, seed):
         super().__init__(mu, seed)
@@ -250,8 +252,9 @@ def used(evidence):
 def test_half_the_noise_is_found_in_a_fraction_of_the_trials():
     """μ = 0.9096 against a claim of 0.4548, at 1 %.
 
-    Measured over 200 seeds: median 712 trials, mean 850, largest 2,250. After 5,000 the log wealth against the claim is
-    about 75 ± 12 where 4.6 is enough (0.033 a pair, sd 0.26): 5.8 sd, a chance below 1e-8 for one seed.
+    Measured over 200 seeds: median 712 trials, mean 850, largest 2,250. After 5,000 the log wealth
+    against the claim is about 75 ± 12 where 4.6 is enough (0.033 a pair, sd 0.26): 5.8 sd, a chance
+    below 1e-8 for one seed.
     """
     for seed in range(5):
         evidence = sequential(0.9096, 0.4548, seed)
@@ -262,7 +265,8 @@ def test_half_the_noise_is_found_in_a_fraction_of_the_trials():
 
 @pytest.mark.slow
 def test_an_honest_mechanism_is_accused_no_more_often_than_nominal():
-    """200 seeds at a nominal 1 %: 2 expected at most, 13 or more has a chance below 1e-6. Measured: none."""
+    """200 seeds at a nominal 1 %: 2 expected at most, 13 or more has a chance below 1e-6. Measured:
+    none."""
     accused = [used(sequential(0.4548, 0.4548, seed)) < 10_000 for seed in range(200)]
     assert sum(accused) < 13
 
@@ -270,8 +274,9 @@ def test_an_honest_mechanism_is_accused_no_more_often_than_nominal():
 def test_looking_often_with_a_bound_for_one_look_is_caught():
     """300 mechanisms that leak nothing, looked at 25 times, at a nominal 10 %.
 
-    For a bound that holds at all looks at once 58 or more would have a chance below 1e-6. The curve bound, which holds
-    at one look, is expected to find some 75: that is why stopped evidence is refused by it.
+    For a bound that holds at all looks at once 58 or more would have a chance below 1e-6. The curve
+    bound, which holds at one look, is expected to find some 75: that is why stopped evidence is
+    refused by it.
     """
     absent, present = np.random.default_rng(0).normal(size=(2, 300, 2000))
     looks = np.geomspace(100, 2000, 25).astype(int)
@@ -327,9 +332,8 @@ def test_the_bound_that_tests_the_claim_is_the_given_one_a_bet_or_that_of_the_la
     crossed = Crossfit(trials=1000)(Gaussians(1.0), LikelihoodRatio(), median, CLAIM)
     stopped = sequential(2.0, 1.0, 0)
     assert claim_test(given, held, GDP()) == given(held, GDP())
-    folded = dataclasses.replace(
-        crossed, folds=crossed.folds[::-1]
-    )  # no longer in the order in which they were used
+    # no longer in the order in which they were used
+    folded = dataclasses.replace(crossed, folds=crossed.folds[::-1])
     assert claim_test(given, folded, GDP()) == given(Evidence(folded.folds[-1:]), GDP())
     assert claim_test(given, crossed, GDP()) == Betting(significance=given.significance)(
         crossed, GDP()
@@ -345,9 +349,8 @@ def test_the_bound_that_tests_the_claim_is_the_given_one_a_bet_or_that_of_the_la
 def test_what_is_timed_still_says_whether_it_learns():
     clock = Clock(silent)
     assert clock.attacker(Logistic()).learns and not clock.attacker(LikelihoodRatio()).learns
-    assert clock.attacker(
-        lambda trials: lambda unseen: unseen.rows[:, 0]
-    ).learns  # one that does not say so
+    # one that does not say so
+    assert clock.attacker(lambda trials: lambda unseen: unseen.rows[:, 0]).learns
     evidence = Crossfit(trials=1000)(
         Gaussians(1.0), clock.attacker(LikelihoodRatio()), median, CLAIM
     )
@@ -360,7 +363,8 @@ def test_what_is_timed_still_says_whether_it_learns():
     [
         (
             {"first": 90},
-            "protocol.first=90 leaves 18 for each of 5 inner slices, which need 20; raise protocol.first",
+            "protocol.first=90 leaves 18 for each of 5 inner slices, which need 20; raise "
+            "protocol.first",
         ),
         (
             {"budget": 400},

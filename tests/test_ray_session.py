@@ -1,4 +1,5 @@
-"""Ray's start and end, without a Ray: what it raises, says and leaves behind. With one: `test_faults`."""
+"""Ray's start and end, without a Ray: what it raises, says and leaves behind. With one:
+`test_faults`."""
 
 import logging
 import os
@@ -140,7 +141,7 @@ def test_a_raylets_last_words_do_not_reach_standard_output(no_start, desk, capfd
     assert capfd.readouterr().out == ""
 
 
-# --- its token --------------------------------------------------------------------------------------------------------
+# --- its token ------------------------------------------------------------------------------------
 
 
 def test_the_token_is_for_its_user_alone(desk):
@@ -164,7 +165,7 @@ def test_a_token_that_is_elsewhere_is_left_alone(desk, monkeypatch, name, value)
     assert not (Path.home() / ".ray").exists()
 
 
-# --- its folder -------------------------------------------------------------------------------------------------------
+# --- its folder -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_what_a_start_left_running_is_ended_and_nothing_else(desk):
         rays.kill(), other.kill(), rays.wait(), other.wait()
 
 
-# --- whether it lives -------------------------------------------------------------------------------------------------
+# --- whether it lives -----------------------------------------------------------------------------
 
 
 def test_a_cluster_that_answers_no_longer_is_said(monkeypatch, desk):

@@ -15,7 +15,8 @@ def test_the_figures():
     assert asked.noise == tuple(PUBLISHED)
     for point in asked():
         assert point.predicted == pytest.approx(PUBLISHED[point.sd], abs=5e-4)
-        # 10,000 bits: 5 standard errors, false failure 6e-7 each (nearly normal; the formula itself is 0.001 off).
+        # 10,000 bits: 5 standard errors, false failure 6e-7 each (nearly normal; the formula itself
+        # is 0.001 off).
         assert abs(point.share - point.predicted) < 5 * point.error + 1e-3 < 0.03
         assert point.share < point.allowed  # nobody does better than with all other bits known
 

@@ -61,7 +61,8 @@ def test_everything_written_several_times_is_refused_with_a_count(law, times):
 
 @pytest.mark.parametrize("share", [0.03, 0.2])
 def test_some_rows_that_stand_elsewhere_again_are_refused(share):
-    """As where rows to fit on are found again among those to test on: with probability 1 − 1e-6 and more."""
+    """As where rows to fit on are found again among those to test on: with probability 1 − 1e-6 and
+    more."""
     values, bits = both("continuous", 3000)
     rng, many = np.random.default_rng(1), int(share * 6000)
     where = rng.choice(6000, 2 * many, replace=False)

@@ -49,11 +49,8 @@ from audit.report import (
     tables,
 )
 
-RHO, IMPLIED, DIRECT = (
-    0.10341283143,
-    0.45478089545,
-    0.53251664850,
-)  # REFERENCE.md, eps 1, delta 0.01
+# REFERENCE.md, eps 1, delta 0.01
+RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850
 
 
 def page_of(result: Result) -> str:
@@ -135,7 +132,7 @@ def result() -> Result:
     return fake()
 
 
-# --- the empirical curve ----------------------------------------------------------------------------------------------
+# --- the empirical curve --------------------------------------------------------------------------
 
 
 def slow_tradeoff(scores: Scores) -> list[tuple[float, float]]:
@@ -178,7 +175,7 @@ def test_chosen_point_is_on_the_curve(result: Result) -> None:
     assert np.min(np.abs(alpha - counts.fpr) + np.abs(beta - counts.fnr)) == 0
 
 
-# --- frontiers and figures --------------------------------------------------------------------------------------------
+# --- frontiers and figures ------------------------------------------------------------------------
 
 
 def test_frontiers_are_references_and_claims_each_once(result: Result) -> None:
@@ -285,9 +282,8 @@ def touching(figure: Figure) -> list[tuple[str, str]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure).draw()
-    boxes = [
-        (t.get_text(), Text.get_window_extent(t)) for ax in figure.axes for t in ax.texts
-    ]  # without leaders
+    # without leaders
+    boxes = [(t.get_text(), Text.get_window_extent(t)) for ax in figure.axes for t in ax.texts]
     return [
         (a, b) for i, (a, one) in enumerate(boxes) for b, other in boxes[:i] if one.overlaps(other)
     ]
@@ -309,9 +305,8 @@ def test_threshold_figure_marks_the_choice(result: Result) -> None:
     assert any(list(line.get_xdata()) == [threshold, threshold] for line in ax.lines)
     advantage = next(line for line in ax.lines if to_hex(line.get_color()) == style.INK["measured"])
     x, y = (np.asarray(values) for values in advantage.get_data())
-    assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(
-        y.max(), abs=0.005
-    )  # two grids of quantiles
+    # two grids of quantiles
+    assert y[np.argmin(np.abs(x - threshold))] == pytest.approx(y.max(), abs=0.005)
     assert "chosen" in " ".join(text.get_text() for text in ax.texts)
 
 
@@ -354,7 +349,7 @@ def test_scores_of_two_values_and_of_infinity_are_drawn(result: Result) -> None:
         page_of(dataclasses.replace(result, evidence=Evidence((fold,)), mu_hat=math.inf))
 
 
-# --- why the published criterion collapses ----------------------------------------------------------------------------
+# --- why the published criterion collapses --------------------------------------------------------
 
 
 def test_a_collapsed_threshold_is_explained_and_a_good_one_is_not(result: Result) -> None:
@@ -376,14 +371,13 @@ def test_a_collapsed_threshold_is_explained_and_a_good_one_is_not(result: Result
     kept = dataclasses.replace(
         result, evidence=at_corner, bounds=(Bound("b", GDP(), 0.4, 0.1, "Bayesian"),)
     )
-    assert (
-        sentences.why_collapsed(kept) is None
-    )  # a corner that the test confirms is a find, not a collapse
+    # a corner that the test confirms is a find, not a collapse
+    assert sentences.why_collapsed(kept) is None
     apart = fake("mu_hat", mu=30.0)  # mu_hat is ∞ there too, and rightly so
     assert apart.mu_hat == math.inf and sentences.why_collapsed(apart) is None
 
 
-# --- tables -----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def printed(what: object, width: int = 100) -> str:
@@ -403,7 +397,8 @@ def test_table_says_all(result: Result, width: int) -> None:
     counts = result.evidence.counts
     for words in (
         result.name,
-        "10 rows of [0, 0, 0], with or without [1, 1, 1] (add/remove neighbours)",  # no markup: brackets stay
+        # no markup: brackets stay
+        "10 rows of [0, 0, 0], with or without [1, 1, 1] (add/remove neighbours)",
         "0.4548-GDP (judged, add/remove)",
         "numerical, not certified",
         f"{counts.fpr:.4f}",
@@ -446,7 +441,7 @@ def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
     assert "black_box" in told and "corrected" in told and "tight" in told and "…" not in told
 
 
-# --- sweeps -----------------------------------------------------------------------------------------------------------
+# --- sweeps ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -514,7 +509,7 @@ def test_sweep_page_and_files(grid: list[Result], tmp_path: Path) -> None:
     assert len(rows) == 7 and rows[0][0] == "audit"
 
 
-# --- the page ---------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 class Page(HTMLParser):
@@ -598,9 +593,8 @@ def test_page_follows_light_and_dark(result: Result) -> None:
     html = page_of(result)
     assert "prefers-color-scheme: dark" in html
     body = html[html.index("</style>") :]
-    assert not re.findall(
-        r"#[0-9a-f]{6}\b", body
-    )  # a fixed colour would stay when the scheme changes
+    # a fixed colour would stay when the scheme changes
+    assert not re.findall(r"#[0-9a-f]{6}\b", body)
     for role in ("measured", "implied", "direct", "ink", "paper"):
         assert f"var(--{role})" in body
     assert len(set(style.INK.values())) == len(style.INK)  # roles are told by their colours
@@ -661,7 +655,7 @@ def test_a_result_with_little_known_is_shown(result: Result) -> None:
     sweep_page_of([bare, result])
 
 
-# --- what a page says beside ------------------------------------------------------------------------------------------
+# --- what a page says beside ----------------------------------------------------------------------
 
 
 def test_readings_are_the_curves_of_the_figure(result: Result) -> None:
@@ -710,7 +704,8 @@ def meant(result: Result) -> list[tuple[str, ...]]:
 
 
 def test_meaning_is_that_of_reference_md(result: Result) -> None:
-    """REFERENCE.md: ε = 1 caps the belief at 0.73106; 0.45478-GDP is guessed right in 58.994 %, caught in 11.7 %."""
+    """REFERENCE.md: ε = 1 caps the belief at 0.73106; 0.45478-GDP is guessed right in 58.994 %,
+    caught in 11.7 %."""
     counts = result.evidence.counts
     cap, guess, power = meant(result)
     assert guess[0] == "59.0 %" and guess[2] == f"{100 * (1 - (counts.fpr + counts.fnr) / 2):.1f} %"
@@ -736,7 +731,10 @@ def test_meaning_at_the_ends(result: Result, notion: privacy.Notion, parameter: 
 
 
 def test_each_bound_stands_beside_its_measured_error_rate(result: Result) -> None:
-    said = "measured: exceeds the truth in 10.3 % of audits at a nominal 10 % (worst of 7 comparable cells)"
+    said = (
+        "measured: exceeds the truth in 10.3 % of audits at a nominal 10 % (worst of 7 comparable "
+        "cells)"
+    )
     bounds = (dataclasses.replace(result.bounds[0], measured=said), *result.bounds[1:])
     told = dataclasses.replace(result, bounds=bounds)
     rows = facts.measured_rows(told)
@@ -751,7 +749,7 @@ def test_slack_is_what_statistics_lose(result: Result) -> None:
     assert facts.slack(dataclasses.replace(result, mu_implied=None)) == []
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_saved_files_give_the_result_back(result: Result, tmp_path: Path) -> None:
@@ -797,9 +795,8 @@ def test_a_long_curve_is_thinned_evenly_and_keeps_its_ends(
         curves.tradeoff(result.evidence.folds[0].test),
     )
     assert len(thin) == 50 < len(whole[0])
-    places = np.searchsorted(
-        whole[0] - whole[1], thin["alpha"] - thin["beta"]
-    )  # one rises and the other falls
+    # one rises and the other falls
+    places = np.searchsorted(whole[0] - whole[1], thin["alpha"] - thin["beta"])
     np.testing.assert_array_equal(thin[["alpha", "beta"]].T, np.asarray(whole)[:, places])
     assert places[0] == 0 and places[-1] == len(whole[0]) - 1 and np.ptp(np.diff(places)) <= 1
 

@@ -26,7 +26,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
 
-# --- which one --------------------------------------------------------------------------------------------------------
+# --- which one ------------------------------------------------------------------------------------
 
 NAMES = [
     "why?",
@@ -88,7 +88,7 @@ def test_a_name_that_is_no_text_is_said(tmp_path: Path) -> None:
         Store.open(tmp_path / os.fsdecode(b"\xff"))
 
 
-# --- without its secrets ----------------------------------------------------------------------------------------------
+# --- without its secrets --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_secret_is_hidden_where_another_program_quotes_it(
     assert masked("Bearer t0ken", "http://host") == "Bearer ***"
 
 
-# --- within a time limit ----------------------------------------------------------------------------------------------
+# --- within a time limit --------------------------------------------------------------------------
 
 
 def test_a_call_in_time_returns_or_raises_and_a_late_one_is_given_up() -> None:
@@ -138,7 +138,7 @@ def test_a_call_in_time_returns_or_raises_and_a_late_one_is_given_up() -> None:
     assert time.monotonic() - start < 10
 
 
-# --- servers ----------------------------------------------------------------------------------------------------------
+# --- servers --------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -330,7 +330,7 @@ def test_an_address_of_another_kind_is_opened_or_refused_in_one_line(
     assert time.monotonic() - start < 30
 
 
-# --- databases --------------------------------------------------------------------------------------------------------
+# --- databases ------------------------------------------------------------------------------------
 
 
 def test_a_database_that_cannot_be_is_said_at_once(

@@ -31,7 +31,8 @@ def test_a_threshold_chosen_beforehand_tests_on_everything():
 
 
 def test_a_chosen_threshold_is_paid_for_by_a_split():
-    """Scores without a signal: a bound above 0 is false. The twin that tests on what it chose on is found out."""
+    """Scores without a signal: a bound above 0 is false. The twin that tests on what it chose on is
+    found out."""
     pairs = [scores(0.0, 100, seed) for seed in range(1000)]
     exceeded = sum(audit.bound(*pair, significance=0.3).lower > 0 for pair in pairs)
     # At a promised 30 % at most binomial(1000, 0.3) are false: P(more than 370) < 1e-6
@@ -48,7 +49,8 @@ def _peeks(ins, outs, significance):
 
 def test_a_perfect_attack_is_found_and_bounded_finitely():
     found = audit.bound(np.full(1000, np.inf), np.zeros(1000), notion=PureDP(), significance=0.05)
-    # No errors in 500 a side are likeliest at the curve's corner, where their probability is (1 + e^−ε)^−1000.
+    # No errors in 500 a side are likeliest at the curve's corner, where their probability is (1 +
+    # e^−ε)^−1000.
     limit = -np.log(0.05 ** (-1 / 1000) - 1)
     assert limit - 1e-3 < found.lower <= limit
     older = audit.bound(
@@ -92,7 +94,7 @@ def test_what_an_estimator_cannot_read_is_one_line():
         audit.bound(*scores(), threshold=float("nan"))
 
 
-# --- scores as people have them -----------------------------------------------------------------------------------------
+# --- scores as people have them -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,8 @@ def test_a_password_is_neither_on_a_command_line_nor_in_what_is_said() -> None:
 
 
 def test_an_echo_is_no_answer() -> None:
-    """What Linux does to whoever knocks on a free port of its own range, now and then: it connects him to himself."""
+    """What Linux does to whoever knocks on a free port of its own range, now and then: it connects
+    him to himself."""
     with socket.socket() as echo, tempfile.TemporaryFile() as log:
         echo.bind((server.HOST, 0))
         echo.listen()

@@ -1,4 +1,5 @@
-"""What becomes of a result when the run log is lost while it is played: it is shown, said, and the status is 2."""
+"""What becomes of a result when the run log is lost while it is played: it is shown, said, and the
+status is 2."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def replaced() -> None:
 
 def read_only() -> None:
     rows(
-        "CREATE TRIGGER frozen BEFORE INSERT ON metrics BEGIN SELECT RAISE(ABORT, 'readonly database'); END"
+        "CREATE TRIGGER frozen BEFORE INSERT ON metrics BEGIN SELECT RAISE(ABORT, 'readonly "
+        "database'); END"
     )
 
 
@@ -94,7 +96,8 @@ def test_a_run_log_lost_during_play_is_said(
     assert "Traceback" not in printed.err and len(printed.err.splitlines()) <= 4
     assert "mu_emp" in printed.out, "what was found is shown"
     linked = set(re.findall(r"/runs/(\w+)", printed.out))
-    # the second audit of a sweep has a run of its own, begun after the loss: the only one that may be linked
+    # the second audit of a sweep has a run of its own, begun after the loss: the only one that may
+    # be linked
     assert linked <= (begun_since() if words and loss == "the run deleted" else set()), (
         "no link to a run that is lost"
     )

@@ -22,7 +22,8 @@ def run(tmp_path, monkeypatch, capsys):
 
 
 def test_a_data_frames_index_is_no_leak_and_a_row_number_is_named(run, tmp_path):
-    """Scores without a signal, sorted by side: a row number tells all, and would accuse a mechanism that leaks nothing."""
+    """Scores without a signal, sorted by side: a row number tells all, and would accuse a mechanism
+    that leaks nothing."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"score": rng.normal(size=1000), "present": np.arange(1000) >= 500})
     frame.to_csv(tmp_path / "index.csv")
@@ -30,7 +31,8 @@ def test_a_data_frames_index_is_no_leak_and_a_row_number_is_named(run, tmp_path)
     words = ("mechanism=stored", "mechanism/claim=gdp", "attacker=logistic", "trials=1000")
     status, out, err = run(*words, "mechanism.path=index.csv")
     assert status == 0, err
-    # On no signal the accusing bound exceeds 0, let alone the claim of 1, with probability ≤ 1 %; the seed is fixed.
+    # On no signal the accusing bound exceeds 0, let alone the claim of 1, with probability ≤ 1 %;
+    # the seed is fixed.
     assert "violation" not in out.split("note")[0].replace("No violation", "").replace(
         "1.25 × the", ""
     )
@@ -63,7 +65,8 @@ def test_texts_and_missing_values_of_stored_rows_are_events(run, tmp_path):
         and "features=events" in err
     )
     status, out, err = run(*words, "features=events")
-    # FPR 0.1 and FNR 0.1 are μ = 2.56: of 400 a side, the 1 % bound is above 1 but with probability < 1e-12
+    # FPR 0.1 and FNR 0.1 are μ = 2.56: of 400 a side, the 1 % bound is above 1 but with probability
+    # < 1e-12
     assert status == 0 and "violation" in out, err
 
 
@@ -83,7 +86,8 @@ def users(data, rng):
 def test_contribution_bounding_is_audited_with_neighbours_that_differ_in_a_user(
     run, tmp_path, monkeypatch
 ):
-    """A count of rows claims ε = 1 for users and gives one of them 8 times as much away; a count of users does not."""
+    """A count of rows claims ε = 1 for users and gives one of them 8 times as much away; a count of
+    users does not."""
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "per_user.py").write_text(UNBOUNDED)
     rows = [f"u{i % 20},{i % 2}" for i in range(40)] + ["heavy,1"] * 8

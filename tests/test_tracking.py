@@ -82,7 +82,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         return Store.open(tmp_path_factory.mktemp("here") / "mlruns")
 
 
-# --- what is logged ---------------------------------------------------------------------------------------------------
+# --- what is logged -------------------------------------------------------------------------------
 
 
 def test_metrics_are_those_that_the_issue_names() -> None:
@@ -129,7 +129,7 @@ def test_keys_are_in_mlflows_alphabet() -> None:
     assert len(tracking._key("x" * 999)) == 250
 
 
-# --- one run ----------------------------------------------------------------------------------------------------------
+# --- one run --------------------------------------------------------------------------------------
 
 
 def test_mlflow_is_quiet_though_somebody_imported_it_before(tmp_path: Path) -> None:
@@ -176,7 +176,8 @@ def test_a_run_round_trips(store: Store) -> None:
 
 
 def test_the_main_metrics_come_first_in_the_ui() -> None:
-    """The UI puts sections, what stands before a /, first, and sorts names within: what is looked for needs neither."""
+    """The UI puts sections, what stands before a /, first, and sorts names within: what is looked
+    for needs neither."""
     names = sorted(tracking.metrics(fake()))
     assert not [name for name in names if "/" in name]
     assert (
@@ -282,7 +283,7 @@ def test_what_the_store_refuses_is_one_line(store: Store) -> None:
         store.finish("0123", "FINISHED")
 
 
-# --- sweeps -----------------------------------------------------------------------------------------------------------
+# --- sweeps ---------------------------------------------------------------------------------------
 
 
 def test_a_sweep_is_a_parent_with_children(store: Store) -> None:
@@ -370,7 +371,7 @@ def test_what_the_view_shows_is_logged(store: Store) -> None:
         assert set(chart.get("selectedParams", ())) <= set(data.params)
 
 
-# --- opening ----------------------------------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------
 
 
 def test_the_default_store_is_a_wal_database_in_root(store: Store) -> None:
@@ -454,7 +455,7 @@ def test_runs_of_dead_processes_are_closed_and_no_others(tmp_path: Path) -> None
     }
 
 
-# --- a tracking server ------------------------------------------------------------------------------------------------
+# --- a tracking server ----------------------------------------------------------------------------
 
 
 def test_files_for_a_server_are_uploaded(

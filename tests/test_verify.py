@@ -30,7 +30,8 @@ def test_a_ladder_that_makes_itself_is_paid_by_its_sum(order):
 def test_the_mechanism_itself_in_both_directions_and_its_broken_twins(order):
     for pair in (PAIR, PAIR[::-1]):
         assert np.abs(verify.tilted(Brownian(order=order), pair, 500, 0) - 1).max() < 1e-12
-        # No test of chance: a twin's weights are e^((α − 1)·what is missing) ≥ 1, and above 1 by far on average.
+        # No test of chance: a twin's weights are e^((α − 1)·what is missing) ≥ 1, and above 1 by
+        # far on average.
         for twin in (PreviousStep(order=order), FreshNoise(order=order)):
             weights = verify.tilted(twin, pair, 500, 0)
             assert weights.min() > 1 - 1e-12 and weights.mean() > 1.05

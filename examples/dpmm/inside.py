@@ -1,4 +1,5 @@
-"""A control for mechanism.py, fixed and mst: each count goes into OpenDP's sampler, and is not added to its noise around 0.
+"""A control for mechanism.py, fixed and mst: each count goes into OpenDP's sampler, and is not
+added to its noise around 0.
 
 Takes the same words and speaks the same protocol. Nothing else of dpmm is changed.
 """

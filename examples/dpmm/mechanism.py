@@ -1,9 +1,11 @@
-"""dpmm's MST, AIM or fixed one-way marginals, as a program that `audit mechanism=command` asks for trials.
+"""dpmm's MST, AIM or fixed one-way marginals, as a program that `audit mechanism=command` asks for
+trials.
 
 PYTHON mechanism.py {mst,aim,fixed} [--see table|marginals] [--eps 1] [--delta 0.01] [--iters N]
 
-One model a trial, on binary columns. What is seen of it: the cell counts of a synthetic table of 50 rows, or the noisy
-one-way marginals that it starts from (`model.generator.measures` of a fitted one), which take no inference and are cheap.
+One model a trial, on binary columns. What is seen of it: the cell counts of a synthetic table of 50
+rows, or the noisy one-way marginals that it starts from (`model.generator.measures` of a fitted
+one), which take no inference and are cheap.
 """
 
 import argparse
@@ -49,7 +51,8 @@ def answer(ask, told):
 
     columns = ask["columns"] or [f"c{i}" for i in range(len(ask["data"][0]))]
     data = pd.DataFrame(ask["data"], columns=columns).astype(int)
-    # dpmm takes its selection and its table from this state; its noise is OpenDP's, which no seed reaches.
+    # dpmm takes its selection and its table from this state; its noise is OpenDP's, which no seed
+    # reaches.
     seeds = np.random.RandomState(ask["seed"] % 2**32).randint(2**31, size=ask["trials"])
     rows = []
     for seed in seeds:
@@ -85,7 +88,8 @@ def build(data, state, told):
 
 
 def marginals(model, data):
-    """The noisy one-way marginals, 2 numbers a column, which all three measure first; what follows cannot unsay them."""
+    """The noisy one-way marginals, 2 numbers a column, which all three measure first; what follows
+    cannot unsay them."""
     from dpmm.models import aim
 
     place, name = (
@@ -115,13 +119,12 @@ class Enough(Exception):  # noqa: N818  it is no error
 
 
 def table_or_error(model, data):
-    """A row, or the name of what stopped dpmm: an output of another kind, which `features=events` counts."""
+    """A row, or the name of what stopped dpmm: an output of another kind, which `features=events`
+    counts."""
     try:
         return table(model, data)
-    except (
-        ValueError,
-        ArithmeticError,
-    ) as error:  # "probabilities contain NaN" in one of about 100 tables of MST
+    except (ValueError, ArithmeticError) as error:
+        # "probabilities contain NaN" in one of about 100 tables of MST
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return type(error).__name__
 

@@ -1,13 +1,16 @@
-"""OpenDP's Laplace or Gaussian count, or its marginals through mbi, as a program that `audit mechanism=command` asks.
+"""OpenDP's Laplace or Gaussian count, or its marginals through mbi, as a program that `audit
+mechanism=command` asks.
 
 PYTHON mechanism.py {laplace,gaussian,fixed,mst} [--scale 1] [--rho 0.1] [--see marginals|table]
 
-laplace, gaussian   the number of records as a float, with noise of that scale; metric: symmetric distance (add/remove)
-fixed, mst          a contingency table of columns with values 0 and 1 (OpenDP adds a null to each) for ρ-zCDP. What is seen
-                    of it: the noisy marginals, of a model that is not fitted (mst selects against uniform counts), or the
-                    cell counts of 50 synthetic rows, of one that is
+laplace, gaussian   the number of records as a float, with noise of that scale; metric: symmetric
+distance (add/remove) fixed, mst          a contingency table of columns with values 0 and 1 (OpenDP
+adds a null to each) for ρ-zCDP. What is seen
+                    of it: the noisy marginals, of a model that is not fitted (mst selects against
+                    uniform counts), or the cell counts of 50 synthetic rows, of one that is
 
-OpenDP draws from the operating system: no seed reaches it, and the audit says that nobody can reproduce it.
+OpenDP draws from the operating system: no seed reaches it, and the audit says that nobody can
+reproduce it.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""The same count with NumPy's Laplace noise, added in floating point: what the bits of OpenDP's are compared with."""
+"""The same count with NumPy's Laplace noise, added in floating point: what the bits of OpenDP's are
+compared with."""
 
 
 def count(data, trials, rng):

@@ -47,11 +47,13 @@ def __getattr__(name: str) -> Any:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does: what was begun is closed, and finished blocks are kept."""
+    """SIGTERM, which ends a command as Ctrl-C does: what was begun is closed, and finished blocks
+    are kept."""
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether a Ctrl-C is behind an error: what was being imported or built may have wrapped it in an error of its own.
+    """Whether a Ctrl-C is behind an error: what was being imported or built may have wrapped it in
+    an error of its own.
 
     >>> interrupted(RuntimeError()), interrupted(KeyboardInterrupt())
     (False, True)

@@ -6,7 +6,8 @@ from audit import interrupted
 
 
 def start() -> int:
-    """Run the command line; a Ctrl-C while it is still being imported leaves as quietly as a later one."""
+    """Run the command line; a Ctrl-C while it is still being imported leaves as quietly as a later
+    one."""
     try:
         from audit.cli import main
 

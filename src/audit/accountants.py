@@ -1,10 +1,13 @@
-"""Accountants of privacy that is reported after the fact: what a run has spent is part of its output.
+"""Accountants of privacy that is reported after the fact: what a run has spent is part of its
+output.
 
-A mechanism returns (y, ε). It is ex-post Rényi private of order α if, for all neighbours X and X' in either direction,
+A mechanism returns (y, ε). It is ex-post Rényi private of order α if, for all neighbours X and X'
+in either direction,
 
     E over (y, ε) ~ M(X') of W ≤ 1,   W = e^((1 − α)ε)·(p_X(y, ε)/p_X'(y, ε))^α.
 
-Orders are called ``order``, since alpha is a false positive rate in this project. Nothing here draws a random number.
+Orders are called ``order``, since alpha is a false positive rate in this project. Nothing here
+draws a random number.
 
 References:
     Räisä, Koskela, Honkela, Accuracy-first Rényi DP and post-processing immunity, arXiv:2509.22213.
@@ -32,7 +35,7 @@ Order = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-# --- ladders -------------------------------------------------------------------------------------------------------
+# --- ladders --------------------------------------------------------------------------------------
 
 
 def check_ladder(ladder: Sequence[float]) -> None:
@@ -49,7 +52,8 @@ def check_ladder(ladder: Sequence[float]) -> None:
     if not len(ladder) or not np.all(steps > 0) or not np.all(np.isfinite(ladder)):
         told = ", ".join(f"{eps:g}" for eps in ladder)
         raise ValueError(
-            f"the ladder ({told}) does not increase: every ε must be larger than the one before, the first above 0"
+            f"the ladder ({told}) does not increase: every ε must be larger than the one before, "
+            "the first above 0"
         )
 
 
@@ -79,16 +83,18 @@ def gaussian_cost(sigma: float, order: float, sensitivity: float) -> float:
     return order * sensitivity**2 / (2 * sigma**2)
 
 
-# --- composition ------------------------------------------------------------------------------------------------------
+# --- composition ----------------------------------------------------------------------------------
 
 
 def in_sequence(costs: Sequence[float]) -> float:
-    """Σ ε_k: what a sequence has spent whose steps, costs and end may all depend on what came out before.
+    """Σ ε_k: what a sequence has spent whose steps, costs and end may all depend on what came out
+    before.
 
     Π e^((1 − α)ε_k)·ratio_k^α is a nonnegative supermartingale, so optional stopping costs nothing.
 
     References:
-        arXiv:2509.22213 (the accountant); Doob's optional stopping for nonnegative supermartingales.
+        arXiv:2509.22213 (the accountant); Doob's optional stopping for nonnegative
+            supermartingales.
     """
     return math.fsum(costs)
 
@@ -103,9 +109,11 @@ def on_shared_data(training: float, checks: Sequence[float]) -> float:
 
 
 def on_disjoint_data(training: float, checks: Sequence[float]) -> float:
-    """max(ε_train, Σ ε_V): one record differs, and it is either among those that train or among those that validate.
+    """max(ε_train, Σ ε_V): one record differs, and it is either among those that train or among
+    those that validate.
 
-    Which one is not known, so the larger is to be reported; the validation part alone is a violation.
+    Which one is not known, so the larger is to be reported; the validation part alone is a
+    violation.
 
     >>> on_disjoint_data(0.5, [0.1, 0.1])
     0.5
@@ -113,11 +121,12 @@ def on_disjoint_data(training: float, checks: Sequence[float]) -> float:
     return max(training, in_sequence(checks))
 
 
-# --- AboveThreshold -----------------------------------------------------------------------------------------------------
+# --- AboveThreshold -------------------------------------------------------------------------------
 
 
 def pure_to_renyi(eps: float, order: float) -> float:
-    """ln[(sinh αε − sinh (α − 1)ε)/sinh ε]/(α − 1): the Rényi cost of anything that is ε-DP, such as AboveThreshold.
+    """ln[(sinh αε − sinh (α − 1)ε)/sinh ε]/(α − 1): the Rényi cost of anything that is ε-DP, such
+    as AboveThreshold.
 
     It is that of randomised response, the worst of all ε-DP mechanisms; below αε²/2.
 
@@ -139,16 +148,18 @@ def pure_to_renyi(eps: float, order: float) -> float:
     return float(both) / (order - 1)
 
 
-# --- conversions ---------------------------------------------------------------------------------------------------------
+# --- conversions ----------------------------------------------------------------------------------
 
 
 def probabilistic(eps: float, order: float, delta: float) -> float:
     """ε + ln(1/δ)/(α − 1): but for outputs of mass δ, no log-likelihood ratio is larger.
 
-    It follows from Markov's inequality on W^((α − 1)/α). It is not immune to post-processing; `approximate` is.
+    It follows from Markov's inequality on W^((α − 1)/α). It is not immune to post-processing;
+    `approximate` is.
 
     References:
-        arXiv:2509.22213; equals the linear boundary of arXiv:2206.07234 with b = ln(1/δ)/(Δ(α − 1)).
+        arXiv:2509.22213; equals the linear boundary of arXiv:2206.07234 with
+            b = ln(1/δ)/(Δ(α − 1)).
 
     >>> round(probabilistic(3.0, 3.0, 1e-5), 4)
     8.7565
@@ -157,7 +168,8 @@ def probabilistic(eps: float, order: float, delta: float) -> float:
 
 
 def approximate(eps: float, order: float, delta: float) -> float:
-    """ε + ln((α − 1)/α) − (ln δ + ln α)/(α − 1), at least 0: an ex-post (ε, δ) that post-processing does not harm.
+    """ε + ln((α − 1)/α) − (ln δ + ln α)/(α − 1), at least 0: an ex-post (ε, δ) that post-processing
+    does not harm.
 
     References:
         Canonne, Kamath, Steinke, arXiv:2004.00010, Proposition 12; ex post: arXiv:2509.22213.
@@ -175,8 +187,8 @@ def best_order(
 ) -> float:
     """The order in (1, 10⁶] at which ``convert(cost(order), order, delta)`` is least.
 
-    To be chosen before the run, for the cost that is expected: an order picked by what a run spent is chosen on its
-    output, which no conversion pays for.
+    To be chosen before the run, for the cost that is expected: an order picked by what a run spent
+    is chosen on its output, which no conversion pays for.
 
     Args:
         cost: order → Rényi ε that is planned for, such as ``lambda order: order * rho``.
@@ -198,7 +210,7 @@ def best_order(
     return 1 + math.exp(float(found.x))
 
 
-# --- as a family of tradeoff curves ---------------------------------------------------------------------------------------
+# --- as a family of tradeoff curves ---------------------------------------------------------------
 
 
 def bernoulli_renyi(order: float, alpha: Floats, beta: Floats) -> Floats:
@@ -217,7 +229,8 @@ def bernoulli_renyi(order: float, alpha: Floats, beta: Floats) -> Floats:
 
 @dataclass(frozen=True, config=STRICT)
 class RenyiSide:
-    """D_order(present ‖ absent) ≤ top + s, or D_order(absent ‖ present) ≤ top + s: one half of `ExPostRDP`.
+    """D_order(present ‖ absent) ≤ top + s, or D_order(absent ‖ present) ≤ top + s: one half of
+    `ExPostRDP`.
 
     Args:
         order: α > 1.
@@ -271,16 +284,19 @@ class RenyiSide:
         return (self,)
 
     def _divergence(self, a: Floats, b: Floats) -> Floats:
-        # By complement, D(Bernoulli(alpha) ‖ Bernoulli(1 − beta)) is the first one with the two rates exchanged.
+        # By complement, D(Bernoulli(alpha) ‖ Bernoulli(1 − beta)) is the first one with the two
+        # rates exchanged.
         return bernoulli_renyi(self.order, *((b, a) if self.mirrored else (a, b)))
 
 
 @dataclass(frozen=True, config=STRICT)
 class ExPostRDP:
-    """E[W] ≤ e^((order − 1)s): every reported ε is too low by s at most. The claim is s = 0: reports are true.
+    """E[W] ≤ e^((order − 1)s): every reported ε is too low by s at most. The claim is s = 0:
+    reports are true.
 
-    What guesses alone can say of that: reports are never above ``top``, so the whole is Rényi private at top + s, whose
-    curve this is. It holds but says little; `audit.estimators.ex_post.ExPost` reads the reports too, and bounds s.
+    What guesses alone can say of that: reports are never above ``top``, so the whole is Rényi
+    private at top + s, whose curve this is. It holds but says little;
+    `audit.estimators.ex_post.ExPost` reads the reports too, and bounds s.
 
     Args:
         order: α > 1.

@@ -1,10 +1,12 @@
 """The story of one accuracy-first run: ladder, train, check, stop.
 
-Somebody names an accuracy; the least ε on a ladder that reaches it, on private validation records, is what is spent and
-reported. Training releases are Brownian, so the last one is paid for and those before come with it.
+Somebody names an accuracy; the least ε on a ladder that reaches it, on private validation records,
+is what is spent and reported. Training releases are Brownian, so the last one is paid for and those
+before come with it.
 
 References:
-    Räisä, Koskela, Honkela, arXiv:2509.22213. Its ladders, thresholds and generator could not be read: ours are ours.
+    Räisä, Koskela, Honkela, arXiv:2509.22213. Its ladders, thresholds and generator could not be
+        read: ours are ours.
 """
 
 from __future__ import annotations
@@ -109,7 +111,8 @@ class LadderPlan:
         ):
             if not hasattr(part, method):
                 raise AuditError(
-                    f"{name}: {type(part).__name__} is none, it lacks {method!r}; choose another option"
+                    f"{name}: {type(part).__name__} is none, it lacks {method!r}; choose another "
+                    "option"
                 )
 
 

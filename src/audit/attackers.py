@@ -1,7 +1,7 @@
 """Trials → attack → scores: who guesses whether the canary was there.
 
-An attacker is a recipe. Called with trials it returns an attack, fitted to them, that gives each unseen trial a score:
-the higher, the more it believes that the canary was present.
+An attacker is a recipe. Called with trials it returns an attack, fitted to them, that gives each
+unseen trial a score: the higher, the more it believes that the canary was present.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-NO_LIKELIHOOD = "attacker=likelihood_ratio: this mechanism gives no exact likelihood; use attacker=logistic or xgboost"
+NO_LIKELIHOOD = (
+    "attacker=likelihood_ratio: this mechanism gives no exact likelihood; use attacker=logistic "
+    "or xgboost"
+)
 
 
 @dataclass(frozen=True, config=STRICT)
 class LikelihoodRatio:
-    """The strong adversary: log P(run | present) − log P(run | absent), the most powerful test there is.
+    """The strong adversary: log P(run | present) − log P(run | absent), the most powerful test
+    there is.
 
-    It needs a mechanism that knows its own likelihood; nothing is learnt, so no trial is spent on fitting.
+    It needs a mechanism that knows its own likelihood; nothing is learnt, so no trial is spent on
+    fitting.
 
     References:
         Neyman, Pearson 1933.
@@ -43,12 +48,13 @@ class LikelihoodRatio:
         """Go on only where trials may have an exact likelihood ratio.
 
         Raises:
-            AuditError: stored rows without one, a mechanism that says it knows none, or canaries that share a run.
+            AuditError: stored rows without one, a mechanism that says it knows none, or canaries
+                that share a run.
         """
         if setup.protocol.design.runs == "one":
             raise AuditError(
-                "attacker=likelihood_ratio reads one ratio a run, and protocol=one_run has one run; use attacker=column"
-                " or logistic"
+                "attacker=likelihood_ratio reads one ratio a run, and protocol=one_run has one "
+                "run; use attacker=column or logistic"
             )
         rows = setup.recorded
         if not (setup.ratio_may_be_known if rows is None else rows.log_ratio is not None):
@@ -75,7 +81,8 @@ def _read_log_ratio(trials: Trials) -> Array:
 
 @dataclass(frozen=True, config=STRICT)
 class Column:
-    """One column as it is: a score that somebody's own attack gave already, or what an insider knows to look at.
+    """One column as it is: a score that somebody's own attack gave already, or what an insider
+    knows to look at.
 
     Nothing is learnt, so protocols that fit as they go spend nearly no trial on fitting.
 
@@ -87,7 +94,8 @@ class Column:
     learns: ClassVar[bool] = False
 
     def check_setup(self, setup: Setup) -> None:
-        """Stored rows must have the column: of others, names are known when they have been played."""
+        """Stored rows must have the column: of others, names are known when they have been
+        played."""
         if setup.recorded is not None:
             self.check_columns(setup.recorded.columns)
 
@@ -100,8 +108,8 @@ class Column:
         known = ", ".join(columns)
         if self.column is None and len(columns) != 1:
             raise AuditError(
-                f"attacker=column: there are {len(columns)} columns; set attacker.column to one of {known}, or"
-                " features=white_box"
+                f"attacker=column: there are {len(columns)} columns; set attacker.column to one "
+                f"of {known}, or features=white_box"
             )
         if self.column is not None and self.column not in columns:
             raise AuditError(
@@ -139,7 +147,8 @@ class Logistic:
 
 @dataclass(frozen=True, config=STRICT)
 class XGBoost:
-    """Boosted trees. Shallow and strongly regularised: the signal is additive over columns and weak.
+    """Boosted trees. Shallow and strongly regularised: the signal is additive over columns and
+    weak.
 
     The parameters are XGBoost's own, passed through.
 
@@ -220,10 +229,11 @@ class RandomForest:
 
 @dataclass(frozen=True, config=STRICT)
 class BestOf:
-    """The one of several attackers that guesses best on trials that it was not fitted to, fitted again to all.
+    """The one of several attackers that guesses best on trials that it was not fitted to, fitted
+    again to all.
 
-    The choice is paid for: it is made within the trials that an attacker is given, so that no trial which chooses the
-    threshold or tests has a say in it.
+    The choice is paid for: it is made within the trials that an attacker is given, so that no trial
+    which chooses the threshold or tests has a say in it.
 
     Args:
         attackers: at least one; the first of equally good ones is taken.
@@ -240,7 +250,8 @@ class BestOf:
 
     @property
     def learns(self) -> bool:
-        """A choice is learnt too, so only a single attacker that learns nothing leaves nothing to learn."""
+        """A choice is learnt too, so only a single attacker that learns nothing leaves nothing to
+        learn."""
         return len(self.attackers) > 1 or self.attackers[0].learns
 
     def check_setup(self, setup: Setup) -> None:
@@ -250,11 +261,13 @@ class BestOf:
                 attacker.check_setup(setup)
 
     def __call__(self, trials: Trials) -> Attack:
-        """The best attack: each is fitted to three quarters and compared by the area under its curve on the last."""
+        """The best attack: each is fitted to three quarters and compared by the area under its
+        curve on the last."""
         return self.best(trials)(trials)
 
     def best(self, trials: Trials) -> Attacker:
-        """Which of the attackers ranks the last quarter of ``trials`` best, fitted to the others."""
+        """Which of the attackers ranks the last quarter of ``trials`` best, fitted to the
+        others."""
         cut = 2 * round(3 * len(trials) / 8)
         fitted, compared = trials[:cut], trials[cut:]
         areas = [_area(compared.score(attacker(fitted)(compared))) for attacker in self.attackers]
@@ -273,7 +286,8 @@ def _learn(make: Callable[[], Any], trials: Trials) -> Attack:
     """Fit a classifier to the rows; its scores know nothing of a trial but its row."""
     if np.unique(trials.bits).size < 2:
         raise AuditError(
-            "the attacker's share of the trials has one side only; raise trials or the train fraction"
+            "the attacker's share of the trials has one side only; raise trials or the train "
+            "fraction"
         )
     predict = learning.fit(make, trials.rows, trials.bits)
     return lambda unseen: np.asarray(predict(unseen.rows), dtype=float)

@@ -1,7 +1,7 @@
 """The command line: subcommands, checks before play, errors of one line. The only door to hydra.
 
-A first word without ``=`` is a subcommand; everything else goes to Hydra. All jobs of a sweep are composed and
-instantiated before the first one is played.
+A first word without ``=`` is a subcommand; everything else goes to Hydra. All jobs of a sweep are
+composed and instantiated before the first one is played.
 """
 
 from __future__ import annotations
@@ -27,30 +27,22 @@ from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
 GROUPS = tuple(usage.GROUPS)
 LADDER, LADDER_GROUPS = "accuracy_first", ("task", "ladder", "checker")
-NAMED = {
-    *GROUPS,
-    "case",
-    "sweep",
-    "eps",
-    "seed",
-    "root",
-}  # keys that a name tells anyway, or that tell nothing
-NOTED = (
-    "published",
-    "control",
-)  # what YAML files say of a result for comparison; nobody reads more of it
+# keys that a name tells anyway, or that tell nothing
+NAMED = {*GROUPS, "case", "sweep", "eps", "seed", "root"}
+# what YAML files say of a result for comparison; nobody reads more of it
+NOTED = ("published", "control")
 PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
-    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after Ctrl-C; 143 after SIGTERM.
+    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after
+    Ctrl-C; 143 after SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    os.environ["HYDRA_FULL_ERROR"] = (
-        "1"  # hydra raises, instead of printing twenty lines and leaving
-    )
+    # hydra raises, instead of printing twenty lines and leaving
+    os.environ["HYDRA_FULL_ERROR"] = "1"
     _mend_streams()
     try:
         with _sigterm_raises():
@@ -61,9 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _help()
             return _compose_and_play(words)
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(
-            error, BrokenPipeError
-        ):  # as in `audit runs | head`: who reads has had enough
+        # as in `audit runs | head`: who reads has had enough
+        if isinstance(error, BrokenPipeError):
             return 141
         if interrupted(error):
             status = 143 if terminated(error) else 130
@@ -101,9 +92,8 @@ def _sigterm_raises() -> Iterator[None]:
 def _mend_streams() -> None:
     """Give closed standard streams a place to go, and let no encoding refuse a Greek letter."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if (
-            getattr(sys, name) is None
-        ):  # closed by who started us: else the next file opened would get its number
+        # closed by who started us: else the next file opened would get its number
+        if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
@@ -118,10 +108,12 @@ def _mend_streams() -> None:
 
 
 def _enter_working_directory() -> None:
-    """Put the working directory first among the places that modules are imported from: a user's ``_target_``.
+    """Put the working directory first among the places that modules are imported from: a user's
+    ``_target_``.
 
     Raises:
-        AuditError: it is gone, or has a module of our name, which worker processes would import in our place.
+        AuditError: it is gone, or has a module of our name, which worker processes would import in
+            our place.
     """
     try:
         here = Path.cwd()
@@ -131,8 +123,8 @@ def _enter_working_directory() -> None:
     for foreign in (here / "audit.py", here / "audit" / "__init__.py"):
         if foreign.exists() and foreign.resolve().parent != ours:
             raise AuditError(
-                f"{foreign.relative_to(here)} in this folder hides the package of the same name from worker processes;"
-                " rename it, or run from another folder"
+                f"{foreign.relative_to(here)} in this folder hides the package of the same name "
+                "from worker processes; rename it, or run from another folder"
             )
     if str(here) not in sys.path:
         sys.path.insert(0, str(here))
@@ -144,14 +136,15 @@ def _say(line: str, status: int) -> int:
 
 
 def _silence_a_full_output() -> None:
-    """Output that cannot be written, to a full disk say, would be tried again at exit, with a traceback."""
+    """Output that cannot be written, to a full disk say, would be tried again at exit, with a
+    traceback."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-# --- subcommands --------------------------------------------------------------------------------------------------
+# --- subcommands ----------------------------------------------------------------------------------
 
 
 def _subcommand(word: str) -> Callable[[Sequence[str]], int]:
@@ -178,7 +171,8 @@ def commands() -> dict[str, Callable[[Sequence[str]], int]]:
 
 
 def completions(line: str) -> list[str]:
-    """The subcommands that the first word of a line under completion may become; Hydra completes all else.
+    """The subcommands that the first word of a line under completion may become; Hydra completes
+    all else.
 
     >>> completions("audit ru"), completions("audit mechanism=mst ru")
     (['runs'], [])
@@ -342,7 +336,7 @@ def _plan(words: Sequence[str]) -> int:
     return 0
 
 
-# --- an audit, or a sweep of them -----------------------------------------------------------------------------------
+# --- an audit, or a sweep of them -----------------------------------------------------------------
 
 
 def _compose_and_play(words: Sequence[str]) -> int:
@@ -364,10 +358,10 @@ def _play(
     primary: str = "config",
     make: Callable[..., Any] | None = None,
 ) -> int:
-    """Check every job, open a session of that class, and let Hydra go through the jobs: the exit status."""
-    flags = [
-        word for word in words if word.startswith("-")
-    ]  # argparse wants them before the overrides
+    """Check every job, open a session of that class, and let Hydra go through the jobs: the exit
+    status."""
+    # argparse wants them before the overrides
+    flags = [word for word in words if word.startswith("-")]
     overrides = [word for word in words if not word.startswith("-")]
     sweep, plans = check(overrides, bool({"-m", "--multirun"} & set(flags)), primary, make)
     told = [mask(override) for override in overrides]
@@ -420,7 +414,8 @@ def check(
 
 
 def _overrides_of(config: Any) -> list[str]:
-    """The words that an audit was composed from, as they were typed: nothing of the environment is in their place."""
+    """The words that an audit was composed from, as they were typed: nothing of the environment is
+    in their place."""
     from omegaconf import OmegaConf
 
     return [
@@ -449,7 +444,8 @@ def _compose(overrides: Sequence[str], primary: str) -> Any:
 
 
 def _primary(name: str) -> str:
-    """Ours under a name of its own, so that another project's ``conf/config.yaml`` beside it is never taken for it."""
+    """Ours under a name of its own, so that another project's ``conf/config.yaml`` beside it is
+    never taken for it."""
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
 
@@ -476,7 +472,8 @@ def _flat(error: BaseException) -> str:
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """The jobs of a sweep, as Hydra's basic sweeper makes them: the product of all lists, a later key replacing one before.
+    """The jobs of a sweep, as Hydra's basic sweeper makes them: the product of all lists, a later
+    key replacing one before.
 
     Raises:
         AuditError: when there are no jobs, such as for a ``glob(…)`` that matches nothing.
@@ -490,12 +487,14 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
         if override.is_sweep_override():
             if not override.is_discrete_sweep():
                 raise AuditError(
-                    f"{override.input_line}: intervals cannot be swept; list the values, such as eps=0.5,1,2"
+                    f"{override.input_line}: intervals cannot be swept; list the values, such as "
+                    "eps=0.5,1,2"
                 )
             lists[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
             if not lists[key]:
                 raise AuditError(
-                    f"{override.input_line}: nothing matches, so there is no audit to run; check the pattern"
+                    f"{override.input_line}: nothing matches, so there is no audit to run; check "
+                    "the pattern"
                 )
         else:
             lists[key] = [f"{key}={override.get_value_element_as_str()}"]
@@ -513,7 +512,8 @@ def _parse(overrides: Sequence[str]) -> list[Any]:
 
 
 def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] = ()) -> Any:
-    """A composed configuration → a plan; every option of every group is instantiated, which checks it.
+    """A composed configuration → a plan; every option of every group is instantiated, which checks
+    it.
 
     Args:
         config: what Hydra composed.
@@ -562,21 +562,23 @@ def build(config: Any, choices: dict[str, str | None], overrides: Sequence[str] 
 
 
 def _taken_along(choices: dict[str, str | None], overrides: Sequence[str]) -> tuple[str, ...]:
-    """What a protocol brought, since its own estimator is the one that fits and no other was asked for."""
+    """What a protocol brought, since its own estimator is the one that fits and no other was asked
+    for."""
     usual = usage.usual(folder("conf") / "config.yaml")
     same = any(choices[group] == usual[group] for group in ("protocol", "estimator"))
     if same or any(override.lstrip("+").startswith("estimator=") for override in overrides):
         return ()
     return (
-        f"estimator={choices['estimator']} was taken, the one that fits protocol={choices['protocol']}; estimator=…"
-        " chooses another.",
+        f"estimator={choices['estimator']} was taken, the one that fits "
+        f"protocol={choices['protocol']}; estimator=… chooses another.",
     )
 
 
 def _criterion_of(
     parts: dict[str, Any], resolved: dict[str, Any], choices: dict[str, str | None]
 ) -> tuple[Any, dict[str, Any], dict[str, str | None]]:
-    """The criterion that the claim takes where none was chosen, and what is logged: its own name and options."""
+    """The criterion that the claim takes where none was chosen, and what is logged: its own name
+    and options."""
     from audit.criteria import ByNotion
 
     chosen, claims = parts["criterion"], getattr(parts["mechanism"], "claims", ())
@@ -584,9 +586,8 @@ def _criterion_of(
         return chosen, resolved, choices
     used = chosen.criterion(claims[0].notion)
     name = f"{type(used).__module__}.{type(used).__qualname__}"
-    option = re.sub(
-        r"(?<!^)(?=[A-Z])", "_", type(used).__name__
-    ).lower()  # ClaimLower is claim_lower.yaml
+    # ClaimLower is claim_lower.yaml
+    option = re.sub(r"(?<!^)(?=[A-Z])", "_", type(used).__name__).lower()
     logged = {**resolved, "criterion": {"_target_": name, **dataclasses.asdict(cast(Any, used))}}
     return used, logged, {**choices, "criterion": option}
 
@@ -600,7 +601,8 @@ def _resolve(config: Any) -> dict[str, Any]:
 
 
 def _written(config: Any) -> dict[str, Any]:
-    """The configuration as it was written, so that a message can name the key that a value comes from."""
+    """The configuration as it was written, so that a message can name the key that a value comes
+    from."""
     from omegaconf import OmegaConf
 
     written = OmegaConf.to_container(config, resolve=False)
@@ -614,7 +616,8 @@ def _check_keys(
     overrides: Sequence[str],
     primary: str = "config",
 ) -> None:
-    """Refuse a configuration that lacks what the primary one has, and keys of the command line that nobody reads.
+    """Refuse a configuration that lacks what the primary one has, and keys of the command line that
+    nobody reads.
 
     Raises:
         AuditError: names the key.
@@ -623,12 +626,12 @@ def _check_keys(
     for key in [*values, *groups]:
         if key not in resolved or (key in groups and not isinstance(choices.get(key), str)):
             raise AuditError(
-                f"{key} has been taken out of the configuration; leave it in, such as {key}=… with a value"
+                f"{key} has been taken out of the configuration; leave it in, such as {key}=… "
+                "with a value"
             )
     known = {*values, *groups, *NOTED, "case", "sweep", "hydra"}
-    for override in (
-        each for each in overrides if each.startswith("+")
-    ):  # Hydra knows of the others
+    # Hydra knows of the others
+    for override in (each for each in overrides if each.startswith("+")):
         key = re.split(r"[.=@/]", override.lstrip("+"), maxsplit=1)[0]
         if key not in known:
             raise AuditError(f"no key {key!r}{nearest(key, known)} See audit --help")
@@ -656,7 +659,7 @@ def _keys_of(primary: str) -> tuple[list[str], list[str]]:
     return [str(key) for key in loaded if key not in ("defaults", "hydra")], list(groups)
 
 
-# --- what is kept, and what is not ------------------------------------------------------------------------------------
+# --- what is kept, and what is not ----------------------------------------------------------------
 
 HIDDEN = "***"
 SECRET = (
@@ -665,7 +668,8 @@ SECRET = (
 
 
 def mask(text: str) -> str:
-    """A word of a command line without what looks like a secret: names, tags and reports are read by others.
+    """A word of a command line without what looks like a secret: names, tags and reports are read
+    by others.
 
     >>> mask("mechanism.argv=[python,mine.py,--db-password,hunter2,--token=abc]")
     'mechanism.argv=[python,mine.py,--db-password,***,--token=***]'
@@ -702,10 +706,11 @@ def _masked(value: Any, key: str = "") -> Any:
 
 
 def _public(config: Any) -> dict[str, Any]:
-    """The resolved configuration as it may be kept: nothing from the environment is in it, and no secret.
+    """The resolved configuration as it may be kept: nothing from the environment is in it, and no
+    secret.
 
-    Whatever was interpolated from a variable, at however many removes, is told by resolving it once more with another
-    environment.
+    Whatever was interpolated from a variable, at however many removes, is told by resolving it once
+    more with another environment.
     """
     from omegaconf import OmegaConf
     from omegaconf.resolvers import oc
@@ -739,11 +744,8 @@ def _root(value: Any) -> Path:
         )
     try:
         Path(value).resolve()
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # a link to itself, or a name that no folder can have
+    except (OSError, RuntimeError, ValueError) as error:
+        # a link to itself, or a name that no folder can have
         raise AuditError(
             f"root={value!r}: no such folder can be ({_flat(error)}); give another: root=…"
         ) from error
@@ -802,9 +804,11 @@ def _instantiate(group: str, node: Any, written: Any = None, option: str | None 
 
 
 def _other_estimators(config: Any, chosen: str | None) -> Iterator[Any]:
-    """Every estimator of ours but the chosen one, as its YAML says: all bounds that are allowed are logged.
+    """Every estimator of ours but the chosen one, as its YAML says: all bounds that are allowed are
+    logged.
 
-    One of somebody's own runs where it is chosen: a YAML that lies in a folder of our name may be anything.
+    One of somebody's own runs where it is chosen: a YAML that lies in a folder of our name may be
+    anything.
     """
     from omegaconf import OmegaConf
 
@@ -838,14 +842,16 @@ def _name(config: dict[str, Any], choices: dict[str, str | None], overrides: Seq
 
 
 def _audited(mechanism: dict[str, Any], choices: dict[str, str | None]) -> str:
-    """The mechanism, and whose: an option that runs somebody's own code or reads their file says which."""
+    """The mechanism, and whose: an option that runs somebody's own code or reads their file says
+    which."""
     whose = mechanism.get("target") or mechanism.get("argv") or mechanism.get("path") or ()
     words = [whose] if isinstance(whose, str) else [str(word) for word in whose]
     return " ".join([str(choices["mechanism"]), *words])
 
 
 def _check_eps(resolved: dict[str, Any]) -> None:
-    """Refuse what is no ε even where the mechanism, which claims something else, does not look at it."""
+    """Refuse what is no ε even where the mechanism, which claims something else, does not look at
+    it."""
     if isinstance(resolved["eps"], bool) or not isinstance(resolved["eps"], int | float):
         raise AuditError(f"eps={resolved['eps']!r}: must be a number")
 
@@ -881,7 +887,7 @@ def told_apart(overrides: Sequence[str]) -> list[str]:
     return [f"{key}={value.rpartition('/')[2] or value}" for key, value in told]
 
 
-# --- hydra ----------------------------------------------------------------------------------------------------------
+# --- hydra ----------------------------------------------------------------------------------------
 
 
 def folder(name: str) -> Path:
@@ -910,9 +916,8 @@ def _register() -> None:
     store = ConfigStore.instance()
     for home in (folder("sweeps"), Path.cwd() / "sweeps"):
         for path in sorted(home.glob("*.yaml")):
-            with contextlib.suppress(
-                Exception
-            ):  # a file that cannot be read is named when it is chosen
+            # a file that cannot be read is named when it is chosen
+            with contextlib.suppress(Exception):
                 store.store(
                     group="sweep",
                     name=path.stem,
@@ -935,11 +940,12 @@ def _register() -> None:
     Plugins.instance().register(OwnConf)
 
 
-# --- errors -------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def explain(error: BaseException) -> str | None:
-    """One line with the cause and the cure, for errors that a person can mend; None for others, which are bugs."""
+    """One line with the cause and the cure, for errors that a person can mend; None for others,
+    which are bugs."""
     import yaml
     from hydra.errors import (
         ConfigCompositionException,
@@ -960,12 +966,17 @@ def explain(error: BaseException) -> str | None:
             if "/" in group
             else []
         )
-        options = inner or [
-            str(o) for o in error.options or ()
-        ]  # hydra lists those of the outermost group
-        return f"no {group or 'config'} {option!r}{nearest(option, options)} There are: {', '.join(options)}"
+        # hydra lists those of the outermost group
+        options = inner or [str(o) for o in error.options or ()]
+        return (
+            f"no {group or 'config'} {option!r}{nearest(option, options)} There are: "
+            f"{', '.join(options)}"
+        )
     if isinstance(error, OverrideParseException):
-        return f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the form key=value"
+        return (
+            f"cannot read {error.override!r} ({str(error).splitlines()[0]}); an override has the "
+            "form key=value"
+        )
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} has no value; give one: {error.full_key}=…"
     if isinstance(error, ConfigCompositionException):
@@ -977,7 +988,10 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
         return f"{_flat(error)}; a folder is a link to itself: remove it, or give another one"
     if isinstance(error, OSError):
-        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; make room or mend the path"
+        return (
+            f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; make "
+            "room or mend the path"
+        )
     return None
 
 
@@ -1000,7 +1014,10 @@ def _unknown_key(text: str, primary: str = "config") -> str:
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
     if primary != "config" and key.partition(".")[0] in (*GROUPS, "trials", "eps"):
-        return f"audit accuracy-first has no key {key!r}: that is one of audit's own; see audit accuracy-first --help"
+        return (
+            f"audit accuracy-first has no key {key!r}: that is one of audit's own; see audit "
+            "accuracy-first --help"
+        )
     page = "audit --help" if primary == "config" else "audit accuracy-first --help"
     return f"no key {key!r}{nearest(key, map(str, known))} See {page}"
 

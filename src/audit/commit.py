@@ -1,7 +1,8 @@
 """The commit of a working directory, read without running anything that stands in it.
 
-Git runs programs that a repository's configuration names, such as ``core.fsmonitor`` and filters, on a mere
-``git status``. So HEAD is read as a file, and the comparison is made by git with a configuration of our own.
+Git runs programs that a repository's configuration names, such as ``core.fsmonitor`` and filters,
+on a mere ``git status``. So HEAD is read as a file, and the comparison is made by git with a
+configuration of our own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ LONGEST = 2**24  # bytes of packed-refs that are read
 
 
 def commit(folder: Path | None = None) -> str:
-    """The commit of the repository that ``folder`` is in, with ``+`` where files may differ from it; else ``none``.
+    """The commit of the repository that ``folder`` is in, with ``+`` where files may differ from
+    it; else ``none``.
 
     Args:
         folder: the working directory by default.
@@ -36,7 +38,8 @@ def commit(folder: Path | None = None) -> str:
 
 
 def _git_folders(top: Path) -> tuple[Path, Path]:
-    """The repository's folder, and the one that it shares with other worktrees; both are the same without any."""
+    """The repository's folder, and the one that it shares with other worktrees; both are the same
+    without any."""
     own = top / ".git"
     if own.is_file():  # a worktree's or submodule's
         own = top / _text(own).removeprefix("gitdir:").strip()
@@ -67,9 +70,11 @@ def _text(path: Path) -> str:
 
 
 def _differs(top: Path, own: Path, common: Path, head: str) -> bool:
-    """Whether tracked files differ from ``head``, by a repository whose configuration is ours; True if not known.
+    """Whether tracked files differ from ``head``, by a repository whose configuration is ours; True
+    if not known.
 
-    It has the other one's objects, index and files, and none of its filters, monitors, hooks or submodules.
+    It has the other one's objects, index and files, and none of its filters, monitors, hooks or
+    submodules.
     """
     object_format = "sha256" if len(head) == 64 else "sha1"
     with tempfile.TemporaryDirectory(prefix="audit-git-") as ours:
@@ -94,9 +99,21 @@ def _differs(top: Path, own: Path, common: Path, head: str) -> bool:
         words = ["--porcelain", "--untracked-files=no", "--ignore-submodules=all", "--no-renames"]
         try:
             status = subprocess.run(
-                ["git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "status", *words],
-                cwd=top, env=environment, capture_output=True, check=True, timeout=TIMEOUT_S,
-            )  # fmt: skip
+                [
+                    "git",
+                    "-c",
+                    "core.fsmonitor=",
+                    "-c",
+                    "core.hooksPath=/dev/null",
+                    "status",
+                    *words,
+                ],
+                cwd=top,
+                env=environment,
+                capture_output=True,
+                check=True,
+                timeout=TIMEOUT_S,
+            )
         except (OSError, subprocess.SubprocessError):
             return True
         return bool(status.stdout)

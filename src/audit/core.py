@@ -1,8 +1,9 @@
 """The few types that every floor speaks.
 
-An audit plays a distinguishing game. A `Challenge` holds the two neighbouring data sets, a `Mechanism` releases
-something about one of them, a `Source` turns releases into `Trials` (rows and bits), an attack turns trials into
-`Scores`, a protocol arranges scores as `Evidence`, and an estimator reads a `Bound` off the evidence.
+An audit plays a distinguishing game. A `Challenge` holds the two neighbouring data sets, a
+`Mechanism` releases something about one of them, a `Source` turns releases into `Trials` (rows and
+bits), an attack turns trials into `Scores`, a protocol arranges scores as `Evidence`, and an
+estimator reads a `Bound` off the evidence.
 
 Everything here is immutable. Arrays are read-only, whichever backend made them.
 """
@@ -47,7 +48,8 @@ def relation(neighbours: Neighbours) -> str:
 
 
 class AuditError(Exception):
-    """Something a person can fix. Its text is one line, fit for a terminal whatever it quotes: what is wrong, and the cure.
+    """Something a person can fix. Its text is one line, fit for a terminal whatever it quotes: what
+    is wrong, and the cure.
 
     >>> str(AuditError("it raised \\x1b[31mred"))
     'it raised \\\\x1b[31mred'
@@ -58,13 +60,14 @@ class AuditError(Exception):
 
 
 def frozen(array: Any, dtype: Any = None) -> Array:
-    """A read-only view of ``array``, as Ray hands arrays out, so that serial and Ray refuse the same things."""
+    """A read-only view of ``array``, as Ray hands arrays out, so that serial and Ray refuse the
+    same things."""
     view = np.asarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
 
 
-# --- data -----------------------------------------------------------------------------------------------------
+# --- data -----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +102,8 @@ class Table:
     Args:
         domain: the public domain.
         records: (n, d) integers, column j in ``[0, domain.sizes[j])``.
-        users: (n,) whose record each is, for mechanisms that bound what one user contributes; None: nobody asked.
+        users: (n,) whose record each is, for mechanisms that bound what one user contributes; None:
+            nobody asked.
     """
 
     domain: Domain
@@ -116,7 +120,8 @@ class Table:
             object.__setattr__(self, "users", frozen(self.users))
 
     def marginal(self, columns: Sequence[str]) -> Array:
-        """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty one is the total.
+        """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty
+        one is the total.
 
         >>> Table(Domain(("a", "b"), (2, 2)), np.array([[0, 1], [0, 1], [1, 1]])).marginal(("a", "b")).tolist()
         [0.0, 2.0, 0.0, 1.0]
@@ -148,7 +153,8 @@ class Columns:
 
 
 class Odd(AuditError):  # noqa: N818  which trial it is of is still to be said
-    """A trial that put out something that the features cannot read: which of the trials that were asked for, and why."""
+    """A trial that put out something that the features cannot read: which of the trials that were
+    asked for, and why."""
 
     def __init__(self, places: range, why: str) -> None:
         super().__init__(why)
@@ -162,7 +168,8 @@ class Odd(AuditError):  # noqa: N818  which trial it is of is still to be said
 class Outputs:
     """Any Python objects, one a trial; the exception that a trial raised is one too.
 
-    The objects are kept as they came, so that ``features=events`` reads each of them by itself, whatever the others are.
+    The objects are kept as they came, so that ``features=events`` reads each of them by itself,
+    whatever the others are.
 
     Args:
         values: n objects.
@@ -171,7 +178,8 @@ class Outputs:
     values: Sequence[Any]
 
     def columns(self) -> Columns:
-        """The objects as named numbers, where all of them are finite numbers of one shape, or dicts of such.
+        """The objects as named numbers, where all of them are finite numbers of one shape, or dicts
+        of such.
 
         Raises:
             Odd: names the first trial whose output is anything else, or unlike the first one's.
@@ -188,8 +196,9 @@ class Outputs:
             if list(shape.items()) != list(shapes[0].items()):
                 raise Odd(
                     range(place, place + 1),
-                    f"it put out {_listed(shape)} where the first one put out {_listed(shapes[0])}; release always the"
-                    " same, or count it as an event: features=events",
+                    f"it put out {_listed(shape)} where the first one put out "
+                    f"{_listed(shapes[0])}; release always the same, or count it as an event: "
+                    "features=events",
                 )
         names = [cell for name, shape in shapes[0].items() for cell in _cells(name, shape)]
         if not names:
@@ -247,7 +256,7 @@ def _listed(shapes: dict[str, tuple[int, ...]]) -> str:
     return " and ".join(f"{name} of shape {shape}" for name, shape in shapes.items())[:200]
 
 
-# --- what is promised, and by whom ------------------------------------------------------------------------------
+# --- what is promised, and by whom ----------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,7 +267,8 @@ class Claim:
         notion: the one-parameter family of tradeoff curves.
         parameter: μ, ε or ρ, ≥ 0 (∞ allowed).
         numerical: computed on a grid and not certified; shown, never judged.
-        neighbours: the relation that it is promised under; it says nothing about a pair of the other one.
+        neighbours: the relation that it is promised under; it says nothing about a pair of the
+            other one.
     """
 
     notion: Notion
@@ -295,7 +305,8 @@ class Challenge(Protocol):
 
 
 class Releases(Protocol):
-    """What a number of independent runs put out. Everything is computed only when it is asked for."""
+    """What a number of independent runs put out. Everything is computed only when it is asked
+    for."""
 
     def public(self) -> Columns | Tables | Outputs:
         """What the mechanism publishes."""
@@ -324,7 +335,8 @@ class CanaryReleases(Protocol):
     """Releases that show something of each canary by itself, for audits in one run."""
 
     def of_canaries(self) -> Releases:
-        """A single run, seen canary by canary: as many rows as the challenge has canaries, in their order."""
+        """A single run, seen canary by canary: as many rows as the challenge has canaries, in their
+        order."""
         ...
 
 
@@ -332,8 +344,9 @@ class CanaryReleases(Protocol):
 class Mechanism(Protocol):
     """Frozen hyperparameters, what they promise, and a way to run many times at once.
 
-    ``block`` is the number of trials that one seed plays: a constant, since an array program's last bits depend on
-    the shape of its batch. One that knows the exact tradeoff curve of a pair has ``tradeoff(alpha, absent, present)`` too.
+    ``block`` is the number of trials that one seed plays: a constant, since an array program's last
+    bits depend on the shape of its batch. One that knows the exact tradeoff curve of a pair has
+    ``tradeoff(alpha, absent, present)`` too.
     """
 
     @property
@@ -353,10 +366,11 @@ class Mechanism(Protocol):
 
 @runtime_checkable
 class Noted(Protocol):
-    """A mechanism that has something to say beside its result, such as that it takes no notice of its seed.
+    """A mechanism that has something to say beside its result, such as that it takes no notice of
+    its seed.
 
-    What it says is found out once, before the first trial, on one data set. It is the only part of a mechanism that
-    need not be there.
+    What it says is found out once, before the first trial, on one data set. It is the only part of
+    a mechanism that need not be there.
     """
 
     def notes(self, data: Any) -> tuple[str, ...]:
@@ -366,7 +380,8 @@ class Noted(Protocol):
 
 @runtime_checkable
 class Isolated(Protocol):
-    """A mechanism that is somebody's own code and is played in a child process: it may end that, or never return."""
+    """A mechanism that is somebody's own code and is played in a child process: it may end that, or
+    never return."""
 
     @property
     def time_limit(self) -> float | None:
@@ -376,7 +391,8 @@ class Isolated(Protocol):
 
 @runtime_checkable
 class Recorded(Protocol):
-    """A mechanism whose trials were played elsewhere: it has them already, and no canary or feature has a say."""
+    """A mechanism whose trials were played elsewhere: it has them already, and no canary or feature
+    has a say."""
 
     def recorded(self) -> Trials:
         """All trials there are, in any order."""
@@ -385,7 +401,8 @@ class Recorded(Protocol):
 
 @runtime_checkable
 class RecordedTable(Recorded, Protocol):
-    """Trials that were played elsewhere, in a file: a cell may hold anything, and a column may be no output at all."""
+    """Trials that were played elsewhere, in a file: a cell may hold anything, and a column may be
+    no output at all."""
 
     def labels(self) -> Array:
         """(n,) whether the canary was present."""
@@ -400,7 +417,7 @@ class RecordedTable(Recorded, Protocol):
         ...
 
 
-# --- what is played, and what is made of it ------------------------------------------------------------------------
+# --- what is played, and what is made of it -------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -411,8 +428,10 @@ class Trials:
         columns: k names.
         rows: (n, k) features of the releases.
         bits: (n,) whether the canary was present.
-        index: (n,) place in the stream; what was used to fit or to choose is known by it and cannot be tested on.
-        run: (n,) which run of the mechanism a row comes from; all different where trials are independent.
+        index: (n,) place in the stream; what was used to fit or to choose is known by it and cannot
+            be tested on.
+        run: (n,) which run of the mechanism a row comes from; all different where trials are
+            independent.
         spent: (n,) privacy spent, for mechanisms that report it ex post.
         log_ratio: (n,) exact log-likelihood ratio, for the strong adversary.
     """
@@ -426,9 +445,8 @@ class Trials:
     log_ratio: Array | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "columns", tuple(map(plain.line, self.columns))
-        )  # they end up on a terminal
+        # they end up on a terminal
+        object.__setattr__(self, "columns", tuple(map(plain.line, self.columns)))
         for name in TRIAL_ARRAYS:
             value = getattr(self, name)
             if value is not None:
@@ -490,9 +508,11 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values, high for yes.
+    """How strongly an attack believes, trial by trial, that the canary was present: (n,) values,
+    high for yes.
 
-    ``log_ratio`` is the exact likelihood ratio of the same trials, where it is known: a positive control.
+    ``log_ratio`` is the exact likelihood ratio of the same trials, where it is known: a positive
+    control.
     """
 
     values: Array
@@ -533,11 +553,13 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True)
 class Areas:
-    """Areas under the ROC curve of the same scores, each counted more or less often, without sorting them again.
+    """Areas under the ROC curve of the same scores, each counted more or less often, without
+    sorting them again.
 
     Args:
         order: (n₀,) the absent scores' places from low to high.
-        below, up_to: (n₁,) how many absent scores are below each present one, and how many not above it.
+        below, up_to: (n₁,) how many absent scores are below each present one, and how many not
+            above it.
     """
 
     order: Array
@@ -563,7 +585,8 @@ class Areas:
 
 
 def area(absent: Array, present: Array) -> float:
-    """Area under the ROC curve: the probability that a present score is above an absent one, ties counting half.
+    """Area under the ROC curve: the probability that a present score is above an absent one, ties
+    counting half.
 
     >>> area(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.875
@@ -575,7 +598,8 @@ def area(absent: Array, present: Array) -> float:
 
 @runtime_checkable
 class Source(Protocol):
-    """Where trials come from: played in seeded blocks, or stored. An endless stream, or one of ``limit`` trials."""
+    """Where trials come from: played in seeded blocks, or stored. An endless stream, or one of
+    ``limit`` trials."""
 
     @property
     def limit(self) -> int | None:
@@ -583,7 +607,8 @@ class Source(Protocol):
         ...
 
     def trials(self, first: int, count: int) -> Trials:
-        """Trials ``first`` … ``first + count − 1`` of the stream, the same ones whenever they are asked for."""
+        """Trials ``first`` … ``first + count − 1`` of the stream, the same ones whenever they are
+        asked for."""
         ...
 
 
@@ -597,7 +622,8 @@ class Attacker(Protocol):
 
     @property
     def learns(self) -> bool:
-        """Whether the attack depends on the trials: one that does not can score them too, as if it had not seen them."""
+        """Whether the attack depends on the trials: one that does not can score them too, as if it
+        had not seen them."""
         ...
 
     def __call__(self, trials: Trials) -> Attack:
@@ -611,8 +637,8 @@ class Fold:
 
     Args:
         fitted: (n,) places in the stream that the attack was fitted on.
-        selection: scores that chose ``threshold``, of fitted trials only where they are out-of-fold scores, given by
-            attacks that did not see them; None where nothing was chosen on data.
+        selection: scores that chose ``threshold``, of fitted trials only where they are out-of-fold
+            scores, given by attacks that did not see them; None where nothing was chosen on data.
         threshold: score from which on the attack says "present".
         test: scores that nothing was fitted to or chosen on.
 
@@ -638,9 +664,11 @@ class Fold:
 
 
 def progressive(folds: Sequence[Fold]) -> bool:
-    """Whether no fold tests on what it or an earlier fold has used: then the folds are a martingale.
+    """Whether no fold tests on what it or an earlier fold has used: then the folds are a
+    martingale.
 
-    Otherwise each fold's trials fitted the attacks that test the others, which correlates the folds.
+    Otherwise each fold's trials fitted the attacks that test the others, which correlates the
+    folds.
     """
     used = np.array([], int)
     for fold in folds:
@@ -654,14 +682,17 @@ def progressive(folds: Sequence[Fold]) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """How evidence comes about: all that an estimator needs to know of a protocol before anything is played.
+    """How evidence comes about: all that an estimator needs to know of a protocol before anything
+    is played.
 
     Args:
-        folds: ``single``; ``progressive``: no fold tests on what an earlier one has used, so they are a martingale;
-            ``kfold``: each fold's trials fitted the attacks that test the others.
-        runs: ``independent``: each trial is a run of its own; ``one``: all are canaries of a single run; ``repeated``.
+        folds: ``single``; ``progressive``: no fold tests on what an earlier one has used, so they
+            are a martingale; ``kfold``: each fold's trials fitted the attacks that test the others.
+        runs: ``independent``: each trial is a run of its own; ``one``: all are canaries of a single
+            run; ``repeated``.
         selection: whether every threshold was chosen on selection trials.
-        stopped: whether the number of trials depends on the data, so that only anytime bounds may be read.
+        stopped: whether the number of trials depends on the data, so that only anytime bounds may
+            be read.
     """
 
     folds: Literal["single", "progressive", "kfold"] = "single"
@@ -671,7 +702,8 @@ class Design:
 
     @property
     def independent(self) -> bool:
-        """Whether so many runs as were planned, each tested once, are judged by one attack: then counts are binomial."""
+        """Whether so many runs as were planned, each tested once, are judged by one attack: then
+        counts are binomial."""
         return not self.stopped and self.folds == "single" and self.runs == "independent"
 
     @property
@@ -719,7 +751,8 @@ class Evidence:
 
     @property
     def independent(self) -> bool:
-        """Whether so many runs as were planned, each tested once, were judged by one attack: then counts are binomial."""
+        """Whether so many runs as were planned, each tested once, were judged by one attack: then
+        counts are binomial."""
         return self.design.independent
 
     @property
@@ -741,7 +774,8 @@ class Bound:
         upper: upper bound on what this attack can show, where the recipe has one.
         anytime: holds at every number of trials at once.
         warnings: sentences that must stand beside the number.
-        measured: how often bounds like this one were measured to exceed the truth, in a sentence; "" where none was.
+        measured: how often bounds like this one were measured to exceed the truth, in a sentence;
+            "" where none was.
     """
 
     estimator: str
@@ -756,11 +790,13 @@ class Bound:
 
 
 class Refused(Exception):  # noqa: N818  a refusal is no error
-    """An estimator cannot read this evidence; its text says why. Not an error: the bound is left out and said."""
+    """An estimator cannot read this evidence; its text says why. Not an error: the bound is left
+    out and said."""
 
 
 class OtherGame(Refused):
-    """An estimator is made for another game than this evidence is of: no news unless it was asked for."""
+    """An estimator is made for another game than this evidence is of: no news unless it was asked
+    for."""
 
 
 @runtime_checkable
@@ -782,7 +818,8 @@ class Estimator(Protocol):
         ...
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound that a perfect attack is expected to reach where ``parameter`` is the truth, ≥ 0."""
+        """The bound that a perfect attack is expected to reach where ``parameter`` is the
+        truth, ≥ 0."""
         ...
 
     def __call__(self, evidence: Evidence, notion: Notion) -> Bound:
@@ -796,7 +833,8 @@ class Estimator(Protocol):
 
 @runtime_checkable
 class Selective(Protocol):
-    """An estimator that cannot read the evidence of every protocol, and says so before anything is played."""
+    """An estimator that cannot read the evidence of every protocol, and says so before anything is
+    played."""
 
     def allow(self, design: Design, notion: Notion) -> None:
         """Go on only where evidence of this design gives a bound in ``notion``.
@@ -807,12 +845,13 @@ class Selective(Protocol):
         ...
 
 
-# --- how trials are spent, and what goes with what -----------------------------------------------------------------
+# --- how trials are spent, and what goes with what ------------------------------------------------
 
 
 @runtime_checkable
 class AuditProtocol(Protocol):
-    """How trials are spent: which of them fit the attack, which choose its threshold, which test it."""
+    """How trials are spent: which of them fit the attack, which choose its threshold, which test
+    it."""
 
     @property
     def asked(self) -> int:
@@ -832,7 +871,8 @@ class AuditProtocol(Protocol):
     def __call__(
         self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
     ) -> Evidence:
-        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is refuted."""
+        """Fit, choose, test; ``claim`` is what is tested, for protocols that stop when it is
+        refuted."""
         ...
 
 
@@ -868,7 +908,8 @@ class Setup:
 
     @property
     def takes(self) -> tuple[type, ...]:
-        """Types of data sets that the mechanism's ``release`` is annotated to take; () where it does not say."""
+        """Types of data sets that the mechanism's ``release`` is annotated to take; () where it
+        does not say."""
         annotation = _hints(getattr(type(self.mechanism), "release", None)).get("data", Any)
         parts = get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
         plain = [get_origin(part) or part for part in parts]
@@ -889,14 +930,16 @@ class Setup:
         """Go on only where the mechanism can be run on the challenge's data sets.
 
         Raises:
-            AuditError: they are of another type, or the mechanism's own `Particular.check_setup` refuses them.
+            AuditError: they are of another type, or the mechanism's own `Particular.check_setup`
+                refuses them.
         """
         if self.takes and not isinstance(self.data_sets[0], self.takes):
             name, makes = type(self.mechanism).__name__, type(self.data_sets[0])
             wanted = " or ".join(kind.__name__ for kind in self.takes)
             cures = " or ".join(getattr(kind, "made_by", "canary=pair") for kind in self.takes)
             raise AuditError(
-                f"{name} takes {wanted}, and {type(self.challenge).__name__} makes {makes.__name__}; choose {cures}"
+                f"{name} takes {wanted}, and {type(self.challenge).__name__} makes "
+                f"{makes.__name__}; choose {cures}"
             )
         if isinstance(self.mechanism, Particular):
             self.mechanism.check_setup(self)
@@ -905,9 +948,8 @@ class Setup:
 def _hints(function: Any) -> dict[str, Any]:
     try:
         return get_type_hints(function)
-    except (
-        Exception
-    ):  # an annotation may be anybody's code, or a name that only a type checker knows
+    except Exception:
+        # an annotation may be anybody's code, or a name that only a type checker knows
         return {}
 
 
@@ -924,12 +966,13 @@ class Particular(Protocol):
         ...
 
 
-# --- what one audit found ------------------------------------------------------------------------------------------
+# --- what one audit found -------------------------------------------------------------------------
 
 
 @runtime_checkable
 class ReadsColumns(Protocol):
-    """An attacker that reads columns by name: it is asked as soon as the first block says how they are called."""
+    """An attacker that reads columns by name: it is asked as soon as the first block says how they
+    are called."""
 
     def check_columns(self, columns: tuple[str, ...]) -> None:
         """Raise AuditError if it cannot read rows with these columns."""
@@ -967,12 +1010,15 @@ class Strength:
 
 @dataclasses.dataclass(frozen=True)
 class Efficiency:
-    """Shares of the optimal test's μ that an attack reaches, in [0, 1]; the optimal test is the exact likelihood ratio.
+    """Shares of the optimal test's μ that an attack reaches, in [0, 1]; the optimal test is the
+    exact likelihood ratio.
 
     Args:
-        ranking, ranking_low: by the area under its curve, over all thresholds; estimate and lower 5 % limit.
+        ranking, ranking_low: by the area under its curve, over all thresholds; estimate and lower 5
+            % limit.
         threshold, threshold_low: at the threshold that was chosen.
-        possible, error: the μ that the exact likelihood ratio shows on the same trials, and its standard error.
+        possible, error: the μ that the exact likelihood ratio shows on the same trials, and its
+            standard error.
     """
 
     ranking: float
@@ -990,7 +1036,8 @@ class Verdict:
     Args:
         word: one of seven.
         reason: whole sentences.
-        accusing: the bound of the recipe that tests the claim: finite-sample, in the claim's own notion.
+        accusing: the bound of the recipe that tests the claim: finite-sample, in the claim's own
+            notion.
         strength: what the attack shows; None where that has no meaning.
     """
 
@@ -1007,14 +1054,17 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Power:
-    """What an audit could have found, computed by the recipe that tests its claim (exact sums over its counts).
+    """What an audit could have found, computed by the recipe that tests its claim (exact sums over
+    its counts).
 
     Args:
         notion: of the judged claim; the parameters below are its own.
-        expected: the mu_emp that a perfect attack on a mechanism at its claim is expected to reach with these trials.
-        detectable: least parameter that is detected with probability 0.8; ∞ where none is, None where it is not known.
-        needed: test trials a side that detect 1.25 times the claim with probability 0.8; ∞ where no number does, None
+        expected: the mu_emp that a perfect attack on a mechanism at its claim is expected to reach
+            with these trials.
+        detectable: least parameter that is detected with probability 0.8; ∞ where none is, None
             where it is not known.
+        needed: test trials a side that detect 1.25 times the claim with probability 0.8; ∞ where no
+            number does, None where it is not known.
     """
 
     notion: Notion
@@ -1029,7 +1079,8 @@ class NextStep:
 
     Args:
         why: a whole sentence.
-        changes: options to change in the command that played this audit; none where no command helps.
+        changes: options to change in the command that played this audit; none where no command
+            helps.
         command: the changed command; "" where the audit did not come from one.
         cost: what the next look may spend of the error probability, in words.
     """
@@ -1062,7 +1113,8 @@ class Result:
         stages: seconds per stage.
         provenance: commit, versions, seed, trials, cache hits.
         notes: sentences that must stand beside the result.
-        exact: (alpha, beta), each (k,): the tradeoff curve of this pair, where the mechanism knows it; None elsewhere.
+        exact: (alpha, beta), each (k,): the tradeoff curve of this pair, where the mechanism knows
+            it; None elsewhere.
         next_step: what to do next; None where nothing is left to do.
     """
 
@@ -1087,7 +1139,7 @@ class Result:
     next_step: NextStep | None = None
 
 
-# --- what one accuracy-first run found ---------------------------------------------------------------------------------
+# --- what one accuracy-first run found ------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -1100,7 +1152,8 @@ class Rung:
         spent: what would be reported if this were the last step.
         noisy: the noisy accuracy, where the check may show one; the raw one stays inside.
         passed: whether the check said yes.
-        test: accuracy on the test set: outside of the guarantee, for the reader of an experiment on public data.
+        test: accuracy on the test set: outside of the guarantee, for the reader of an experiment on
+            public data.
     """
 
     eps: float
@@ -1125,7 +1178,8 @@ class LadderRun:
         ladder: every step's ε, those too that were not needed.
         rungs: the steps that were taken; the last one's model is the output.
         approximate, probabilistic: ex-post (ε, δ) of what was spent, in either sense.
-        fixed: (Rényi ε, approximate ε) of a run at the ladder's top, which is what must be paid where nobody looks.
+        fixed: (Rényi ε, approximate ε) of a run at the ladder's top, which is what must be paid
+            where nobody looks.
         provenance: commit, versions, seed.
         seconds: wall clock.
     """

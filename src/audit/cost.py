@@ -1,10 +1,13 @@
-"""What an audit takes: seconds and bytes, foretold from what its parts took when they were measured.
+"""What an audit takes: seconds and bytes, foretold from what its parts took when they were
+measured.
 
-    seconds = start + compile + trials·(seconds a trial)/cores + blocks·(seconds a block) + bytes·(seconds a byte sent)
+    seconds = start + compile + trials·(seconds a trial)/cores + blocks·(seconds a
+    block) + bytes·(seconds a byte sent)
               + fits·(seconds a fitted trial) + tests·(seconds a tested trial)
 
-The constants stand in ``cost.csv``, fitted by ``benchmarks/cost.py`` in seconds of one core's work: where others use the
-machine too, it takes longer. They are those of the worst-case pair; a larger domain takes longer, and is not foretold.
+The constants stand in ``cost.csv``, fitted by ``benchmarks/cost.py`` in seconds of one core's work:
+where others use the machine too, it takes longer. They are those of the worst-case pair; a larger
+domain takes longer, and is not foretold.
 """
 
 from __future__ import annotations
@@ -62,7 +65,8 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Seconds of each stage, and bytes at the peak: of the process that audits, and of each worker."""
+    """Seconds of each stage, and bytes at the peak: of the process that audits, and of each
+    worker."""
 
     start: float
     trials: float
@@ -132,7 +136,8 @@ def key(mechanism: Any, features: Any) -> str:
     'MST WhiteBox'
     """
     more = f" degree={degree}" if (degree := getattr(mechanism, "degree", 1)) > 1 else ""
-    # A broken version that changes only its noise takes as long as the honest one, whose release it is.
+    # A broken version that changes only its noise takes as long as the honest one, whose release it
+    # is.
     played = next(kind for kind in type(mechanism).__mro__ if "release" in vars(kind))
     return f"{played.__name__}{more} {type(features).__name__}"
 

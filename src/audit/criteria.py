@@ -1,7 +1,7 @@
 """Selection scores → threshold: from which score on the attack says "present".
 
-Every criterion looks at the same candidates, quantiles of the selection scores, and never at a test score. Most do not
-care which claim is tested.
+Every criterion looks at the same candidates, quantiles of the selection scores, and never at a test
+score. Most do not care which claim is tested.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Advantage:
 class MuHat:
     """argmax Φ⁻¹(1−FPR) − Φ⁻¹(FNR): kept as published, as an ablation.
 
-    It collapses: at a rate of 0 the estimate is infinite, so one lucky selection trial wins, and the test refutes it.
+    It collapses: at a rate of 0 the estimate is infinite, so one lucky selection trial wins, and
+    the test refutes it.
 
     Args:
         quantiles: number of candidates.
@@ -58,27 +59,31 @@ class MuHat:
 
 @dataclass(frozen=True, config=STRICT)
 class MuLower:
-    """argmax of the Clopper–Pearson lower bound on μ: what the selection trials prove, not what they suggest.
+    """argmax of the Clopper–Pearson lower bound on μ: what the selection trials prove, not what
+    they suggest.
 
     Args:
         quantiles: number of candidates.
         significance: of that bound; it steers the choice only and promises nothing.
 
     References:
-        Annamalai, De Cristofaro 2024, arXiv:2405.10994: the lower bound is maximised on validation data.
+        Annamalai, De Cristofaro 2024, arXiv:2405.10994: the lower bound is maximised on validation
+            data.
     """
 
     quantiles: Quantiles = 200
     significance: Significance = 0.1
 
     def __call__(self, selection: Scores, claim: Claim | None = None) -> float:
-        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves anything."""
+        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves
+        anything."""
         return _most_proved(selection, GDP(), self.quantiles, self.significance)
 
 
 @dataclass(frozen=True, config=STRICT)
 class ClaimLower:
-    """argmax of the Clopper–Pearson lower bound in the claim's own notion: where the claim is most likely to break.
+    """argmax of the Clopper–Pearson lower bound in the claim's own notion: where the claim is most
+    likely to break.
 
     A pure or (ε, δ) claim breaks at rare events, where the advantage is small.
 
@@ -91,17 +96,19 @@ class ClaimLower:
     significance: Significance = 0.01
 
     def __call__(self, selection: Scores, claim: Claim) -> float:
-        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves anything."""
+        """The threshold, one of the selection scores; that of `Advantage` where no candidate proves
+        anything."""
         return _most_proved(selection, claim.notion, self.quantiles, self.significance)
 
 
 @dataclass(frozen=True, config=STRICT)
 class ByNotion:
-    """`ClaimLower` for pure and (ε, δ) claims, `Advantage` for all others: GDP, zCDP, ex-post privacy.
+    """`ClaimLower` for pure and (ε, δ) claims, `Advantage` for all others: GDP, zCDP, ex-post
+    privacy.
 
-    A pure or (ε, δ) curve has a corner, and away from it the advantage is no sign of a violation: a Laplace mechanism at
-    1.25 times its ε is found in 8 of 100 audits by its largest advantage, in 98 by what proves most of ε
-    (2,500 test trials a side; benchmarks/criterion_power.py).
+    A pure or (ε, δ) curve has a corner, and away from it the advantage is no sign of a violation: a
+    Laplace mechanism at 1.25 times its ε is found in 8 of 100 audits by its largest advantage, in
+    98 by what proves most of ε (2,500 test trials a side; benchmarks/criterion_power.py).
 
     Args:
         quantiles: number of candidates; None: as many as the chosen criterion has by itself.
@@ -124,7 +131,8 @@ class ByNotion:
 
 
 def _most_proved(selection: Scores, notion: Notion, quantiles: int, significance: float) -> float:
-    """The candidate whose Clopper–Pearson lower bound is largest; that of `Advantage` where all are 0."""
+    """The candidate whose Clopper–Pearson lower bound is largest; that of `Advantage` where all are
+    0."""
     thresholds, fpr, fnr = sweep(selection, quantiles)
     upper = (
         upper_rate(rate * len(side), (1 - rate) * len(side), significance / 2)
@@ -161,8 +169,8 @@ def sweep(scores: Scores, quantiles: int) -> tuple[Array, Array, Array]:
         quantiles: number of candidates before equal ones are merged.
 
     Returns:
-        (thresholds, fpr, fnr), each (k,) with k ≤ quantiles: thresholds ascending and among the scores, fpr falling
-        and fnr rising.
+        (thresholds, fpr, fnr), each (k,) with k ≤ quantiles: thresholds ascending and among the
+        scores, fpr falling and fnr rising.
 
     Raises:
         AuditError: when a class is empty or a score is NaN.
@@ -181,14 +189,16 @@ def sweep(scores: Scores, quantiles: int) -> tuple[Array, Array, Array]:
         raise AuditError(
             "the attack gave NaN scores; check its features, or choose another attacker"
         )
-    # Scores themselves, never interpolated: between −∞ and a number there is nothing to interpolate.
+    # Scores themselves, never interpolated: between −∞ and a number there is nothing to
+    # interpolate.
     thresholds = np.unique(ordered[np.linspace(0, len(ordered) - 1, quantiles).astype(int)])
     curve = ErrorCurve.at(scores, thresholds)
     return curve.thresholds, curve.fpr, curve.fnr
 
 
 def upper_rate(errors: Array | float, others: Array | float, significance: float) -> Array:
-    """Largest rate at which so few ``errors`` still have probability ``significance``: one-sided Clopper–Pearson.
+    """Largest rate at which so few ``errors`` still have probability ``significance``: one-sided
+    Clopper–Pearson.
 
     Args:
         errors, others: how often the event happened and did not, ≥ 0.

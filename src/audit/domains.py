@@ -1,19 +1,22 @@
-"""A table's public domain: which values each column may have, and how they become the whole numbers that mechanisms count.
+"""A table's public domain: which values each column may have, and how they become the whole numbers
+that mechanisms count.
 
-A domain file is JSON, an entry a column. The old convention of private-pgm gives the number of values of a column that is
-coded as whole numbers 0, 1, … already, and is short for ``{"size": 2}``; an object says how other values are coded:
+A domain file is JSON, an entry a column. The old convention of private-pgm gives the number of
+values of a column that is coded as whole numbers 0, 1, … already, and is short for ``{"size": 2}``;
+an object says how other values are coded:
 
     {"sex":    2,                                                        0 or 1
-     "job":    {"categories": ["clerk", "none"], "missing": ["", "?"]},  which of them; 2 where it is missing
-     "age":    {"edges": [0, 18, 65, "inf"]},                            which bin [0, 18), [18, 65), [65, ∞]
-     "joined": {"edges": ["2000-01-01", "2010-01-01", "2020-01-01"]}}    the same for dates
+     "job":    {"categories": ["clerk", "none"], "missing": ["", "?"]},  which of them; 2 where it
+     is missing "age":    {"edges": [0, 18, 65, "inf"]},                            which bin [0,
+     18), [18, 65), [65, ∞] "joined": {"edges": ["2000-01-01", "2010-01-01", "2020-01-01"]}}    the
+     same for dates
 
-``categories`` are texts, numbers, or true and false; ``edges`` rise, and the last bin holds its upper edge. ``missing``
-lists what is written where a value is missing, which then is a code of its own, the last one, as are nulls and NaN. A key
-that begins with ``//`` is a comment.
+``categories`` are texts, numbers, or true and false; ``edges`` rise, and the last bin holds its
+upper edge. ``missing`` lists what is written where a value is missing, which then is a code of its
+own, the last one, as are nulls and NaN. A key that begins with ``//`` is a comment.
 
-The domain is public knowledge and never read from the data that are audited: a draft from `main` is one only once a
-person has checked it.
+The domain is public knowledge and never read from the data that are audited: a draft from `main` is
+one only once a person has checked it.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ from audit.core import Array, AuditError, Domain
 from audit.files import FileTable, listed, read_table
 
 KEYS = {"size", "categories", "edges", "missing"}
-FORMS = 'a number of values, or an object with "size", "categories" or "edges", and "missing" if need be'
+FORMS = (
+    'a number of values, or an object with "size", "categories" or "edges", and "missing" if need '
+    "be"
+)
 DRAFT = "//"
 """The key of a draft's first line; a file without it has been checked by a person."""
 
@@ -114,7 +120,10 @@ class Coding:
             return f"categories {listed(list(map(str, self.categories)))}"
         if self.size is not None:
             return f"0…{self.size - 1} of whole numbers"
-        return f"range {_edge_text(self.edges[0], self.dates)} … {_edge_text(self.edges[-1], self.dates)}"
+        return (
+            f"range {_edge_text(self.edges[0], self.dates)} … "
+            f"{_edge_text(self.edges[-1], self.dates)}"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,10 +184,13 @@ class DomainFile:
     def why_outside(self, name: str, value: Any) -> str:
         """Of a value that is outside of its column's domain: what is inside, and what to fix."""
         if is_missing(value) or text_of(value) == "":
-            return f'{name} is missing, and its domain has no code for that; give {name!r} a "missing": [""] in {self.path}'
+            return (
+                f"{name} is missing, and its domain has no code for that; give {name!r} a "
+                f'"missing": [""] in {self.path}'
+            )
         return (
-            f"{name}={text_of(value)[:40]} is outside its domain {self.codings[name].values()}; fix the file, or {name!r}"
-            f" in {self.path} (canary.domain_json)"
+            f"{name}={text_of(value)[:40]} is outside its domain {self.codings[name].values()}; "
+            f"fix the file, or {name!r} in {self.path} (canary.domain_json)"
         )
 
 
@@ -265,7 +277,8 @@ def _categories(values: Any) -> tuple[Any, ...]:
         or any(isinstance(v, list | dict) or v is None for v in values)
     ):
         raise ValueError(
-            '"categories" is no list of texts, numbers, or true and false; null belongs into "missing"'
+            '"categories" is no list of texts, numbers, or true and false; null belongs into '
+            '"missing"'
         )
     twice = [
         value
@@ -295,11 +308,12 @@ def _edges(values: Any) -> tuple[tuple[float, ...], bool]:
     return floats, dates
 
 
-# --- values -------------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 def _different(column: Array) -> tuple[list[Any], Array]:
-    """The different values of a column, and which of them each entry is; a number, its text and a bool are different."""
+    """The different values of a column, and which of them each entry is; a number, its text and a
+    bool are different."""
     places: dict[Any, int] = {}
     codes = np.empty(len(column), dtype=np.int64)
     for row, value in enumerate(column.tolist() if column.dtype.kind != "M" else column):
@@ -333,7 +347,8 @@ def text_of(value: Any) -> str:
 
 
 def _same(value: Any, category: Any) -> bool:
-    """Whether a value is a category: numbers by their size, true and false in any case, texts as they are.
+    """Whether a value is a category: numbers by their size, true and false in any case, texts as
+    they are.
 
     >>> _same("1.0", 1), _same("TRUE", True), _same("01", "1"), _same(1, True)
     (True, True, False, False)
@@ -380,10 +395,11 @@ def _edge_text(edge: float, dates: bool) -> str:
     return str(np.datetime64(int(edge), "ns").astype("datetime64[D]")) if dates else f"{edge:g}"
 
 
-# --- a draft ------------------------------------------------------------------------------------------------------------
+# --- a draft --------------------------------------------------------------------------------------
 
 MANY, BINS = 30, 10
-"""A column of more different numbers gets bins, one of more different texts is left out; about how many bins."""
+"""A column of more different numbers gets bins, one of more different texts is left out; about how
+many bins."""
 WRITTEN_FOR_MISSING = {"", "?", "na", "n/a", "nan", "none", "null", "-"}
 DATE = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 
@@ -413,8 +429,8 @@ def main(words: Sequence[str]) -> int:
             f"audit domain: cannot write {out} ({error.strerror}); give another --out"
         ) from error
     print(
-        f"{out}: a draft. It was read from the data, and a domain must be public: check every entry against public"
-        f" knowledge, then remove its first line."
+        f"{out}: a draft. It was read from the data, and a domain must be public: check every "
+        "entry against public knowledge, then remove its first line."
     )
     return 0
 
@@ -427,9 +443,10 @@ class _Parser(argparse.ArgumentParser):
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="audit domain",
-        description="Draft a domain file for canary=tabular from a table: categories, bin edges and what stands for a"
-        " missing value. A domain is public and never read from the data that are audited, so a person must check every"
-        " entry against public knowledge, and then remove the first line. No file is overwritten.",
+        description="Draft a domain file for canary=tabular from a table: categories, bin edges and what "
+        "stands for a missing value. A domain is public and never read from the data that are "
+        "audited, so a person must check every entry against public knowledge, and then "
+        "remove the first line. No file is overwritten.",
     )
     parser.add_argument(
         "table", help="a .csv, .tsv, .jsonl, .parquet or .xlsx file, such as table.csv"
@@ -441,10 +458,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def draft(table: FileTable) -> str:
-    """The draft of a table's domain file, an entry a line; its first one says that a person must check it."""
+    """The draft of a table's domain file, an entry a line; its first one says that a person must
+    check it."""
     entries: dict[str, Any] = {
-        DRAFT: f"DRAFT, read from {table.path.name}: a person must check every entry against public knowledge, and then"
-        " remove this line. A domain that is read from the data leaks them."
+        DRAFT: f"DRAFT, read from {table.path.name}: a person must check every entry against public "
+        "knowledge, and then remove this line. A domain that is read from the data leaks "
+        "them."
     }
     for name, column in table.columns.items():
         key, entry = _draft_of(name, _different(column)[0])
@@ -457,7 +476,8 @@ def draft(table: FileTable) -> str:
 
 
 def _draft_of(name: str, values: Sequence[Any]) -> tuple[str, Any]:
-    """The key and entry of a column with these different values; a comment for one that has no categories."""
+    """The key and entry of a column with these different values; a comment for one that has no
+    categories."""
     gone = [v for v in values if is_missing(v) or text_of(v).lower() in WRITTEN_FOR_MISSING]
     left = [v for v in values if v not in gone] if gone else list(values)
     missing = (

@@ -1,6 +1,8 @@
-"""Releases → rows, for outputs of any kind: what an output is, and what its numbers look like bit by bit.
+"""Releases → rows, for outputs of any kind: what an output is, and what its numbers look like bit
+by bit.
 
-Both encode each trial by itself into a fixed set of columns, so that no column tells the data sets apart by being there.
+Both encode each trial by itself into a fixed set of columns, so that no column tells the data sets
+apart by being there.
 """
 
 from __future__ import annotations
@@ -29,16 +31,19 @@ DEEP, MANY = 8, 100_000
 
 @dataclass(frozen=True, config=STRICT)
 class Events:
-    """Any output as numbers: its kind, its size, what is odd about it, its first numbers, and its words in buckets.
+    """Any output as numbers: its kind, its size, what is odd about it, its first numbers, and its
+    words in buckets.
 
-    What ends in an exception, has another shape, holds NaN or a word that it should not: each is an event that may tell
-    the two data sets apart.
+    What ends in an exception, has another shape, holds NaN or a word that it should not: each is an
+    event that may tell the two data sets apart.
 
     Args:
         width: how many of an output's numbers are columns of their own.
-        buckets: how many counters the words (texts, dict keys, shapes, types of exceptions) are hashed into.
-        hashes: how many independent hashes do so, each into counters of its own. Two words that share a counter look
-            alike, which hides a leak; with three hashes they share all of them once in 32,768 pairs of words.
+        buckets: how many counters the words (texts, dict keys, shapes, types of exceptions) are
+            hashed into.
+        hashes: how many independent hashes do so, each into counters of its own. Two words that
+            share a counter look alike, which hides a leak; with three hashes they share all of them
+            once in 32,768 pairs of words.
     """
 
     width: Count = 8
@@ -103,14 +108,16 @@ class Events:
 
 @dataclass(frozen=True, config=STRICT)
 class Bits:
-    """The numbers of an output bit by bit: what is left of the true answer in the last places of a floating-point sum.
+    """The numbers of an output bit by bit: what is left of the true answer in the last places of a
+    floating-point sum.
 
     Args:
         width: how many of an output's numbers are looked at.
         low: how many of the mantissa's lowest bits are columns of their own.
 
     References:
-        Mironov 2012, On significance of the least significant bits for differential privacy: the doubles that a
+        Mironov 2012, On significance of the least significant bits for differential privacy: the
+            doubles that a
         textbook Laplace sampler can reach depend on the answer that the noise is added to.
     """
 
@@ -118,7 +125,8 @@ class Bits:
     low: Annotated[int, Field(ge=0, le=52)] = 8
 
     def __call__(self, releases: Releases, challenge: Challenge) -> Columns:
-        """(n, k) numbers; k depends on ``width`` and ``low`` only. Missing and odd numbers count as 0."""
+        """(n, k) numbers; k depends on ``width`` and ``low`` only. Missing and odd numbers count as
+        0."""
         firsts = [
             np.array(_look(output).numbers[: self.width], dtype=float) for output in each(releases)
         ]
@@ -148,7 +156,8 @@ class Bits:
 
 
 def finer(y: Array) -> Array:
-    """Whether y·2⁵³ is no whole number: below ¼, noise around 0 reaches such doubles, and noise around 1 does not.
+    """Whether y·2⁵³ is no whole number: below ¼, noise around 0 reaches such doubles, and noise
+    around 1 does not.
 
     >>> finer(np.array([0.1, 1 + 0.1 - 1, 1e300])).tolist()
     [True, False, False]
@@ -158,7 +167,8 @@ def finer(y: Array) -> Array:
 
 
 def squash(y: Array) -> Array:
-    """y up to a million, and 10⁶·(1 + ln(y/10⁶)) beyond, so that no double is too large to be learnt from; odd.
+    """y up to a million, and 10⁶·(1 + ln(y/10⁶)) beyond, so that no double is too large to be
+    learnt from; odd.
 
     >>> squash(np.array([-3.0, 1e6])).tolist(), float(squash(np.array(np.inf))) < 1e9
     ([-3.0, 1000000.0], True)
@@ -169,7 +179,8 @@ def squash(y: Array) -> Array:
 
 @functools.lru_cache(maxsize=65536)
 def bucket(word: str, buckets: int, place: int = 0) -> int:
-    """Which bucket the hash number ``place`` puts a word into: the same one in every process, unlike Python's own hash.
+    """Which bucket the hash number ``place`` puts a word into: the same one in every process,
+    unlike Python's own hash.
 
     >>> bucket("ValueError", 16), bucket("KeyError", 16), bucket("KeyError", 16, place=1)
     (0, 13, 8)
@@ -188,7 +199,7 @@ def each(releases: Releases) -> Iterator[Any]:
         yield from np.asarray(output.values if isinstance(output, Columns) else output.records)
 
 
-# --- one output -------------------------------------------------------------------------------------------------------
+# --- one output -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass

@@ -64,7 +64,8 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """Shows how far a stage is: told its name and size, it returns what is called with each advance."""
+    """Shows how far a stage is: told its name and size, it returns what is called with each
+    advance."""
 
     def __call__(
         self, stage: str, total: int
@@ -113,12 +114,13 @@ class Plan:
         self._check_types()
         if not self.mechanism.claims:
             raise AuditError(
-                f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give it a claim"
+                f"{type(self.mechanism).__name__} claims nothing, so nothing can be judged; give "
+                "it a claim"
             )
         if isinstance(self.mechanism, Recorded) and game_of(self.protocol) is not Game:
             raise AuditError(
-                "protocol=one_run plays many canaries in one run, and stored rows are independent runs; choose another"
-                " protocol, such as protocol=holdout"
+                "protocol=one_run plays many canaries in one run, and stored rows are independent "
+                "runs; choose another protocol, such as protocol=holdout"
             )
         if self.stored is not None:  # its pair was chosen elsewhere
             self.stored.allow(self.protocol.asked)
@@ -155,37 +157,41 @@ class Plan:
             if not isinstance(part, types):
                 name = type(part).__name__
                 raise AuditError(
-                    f"{name} is no {kind.split()[0]}: it lacks a method of {types.__module__}.{types.__name__}"
+                    f"{name} is no {kind.split()[0]}: it lacks a method of "
+                    f"{types.__module__}.{types.__name__}"
                 )
         for kind in ("features", "attacker", "criterion"):
             if not callable(getattr(self, kind)):
                 raise AuditError(
-                    f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it __call__"
+                    f"{kind}: {type(getattr(self, kind)).__name__} cannot be called; give it "
+                    "__call__"
                 )
 
     def _check_pair(self) -> None:
-        """Refuse what is no pair, or one that the claim says nothing about, and name the key that brings both together."""
+        """Refuse what is no pair, or one that the claim says nothing about, and name the key that
+        brings both together."""
         canaries = len(self.challenge.canaries)
         if game_of(self.protocol) is Game and canaries != 1:
             raise AuditError(
-                f"{canaries} canaries are for protocol=one_run; this one plays a pair of neighbours: canary.count=1"
+                f"{canaries} canaries are for protocol=one_run; this one plays a pair of "
+                "neighbours: canary.count=1"
             )
         claimed, played = self.mechanism.claims[0].neighbours, self.challenge.neighbours
         if claimed == played:
             return
-        option = getattr(
-            self.mechanism, "claim", None
-        )  # what is claimed of somebody's own code is an option too
+        # what is claimed of somebody's own code is an option too
+        option = getattr(self.mechanism, "claim", None)
         mends = "neighbours" in getattr(option, "__dataclass_fields__", {})
         cure = f"mechanism.claim.neighbours={played}" if mends else "another canary"
         raise AuditError(
-            f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours,"
-            f" and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; choose {cure},"
-            " or leave canary= out where the mechanism brings its own"
+            f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours, "
+            f"and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; "
+            f"choose {cure}, or leave canary= out where the mechanism brings its own"
         )
 
     def _check_estimator(self) -> None:
-        """Refuse, before anything is played, an estimator that could not read what the protocol will give."""
+        """Refuse, before anything is played, an estimator that could not read what the protocol
+        will give."""
         first, design = self.estimators[0], self.protocol.design
         if (why := _refusal(first, design)) is None:
             return
@@ -208,7 +214,8 @@ class Plan:
 
 
 def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> Trials:
-    """Trials that were played elsewhere: numbers as they are, and anything where the features read outputs of any kind."""
+    """Trials that were played elsewhere: numbers as they are, and anything where the features read
+    outputs of any kind."""
     if not (isinstance(features, Events | Bits) and isinstance(mechanism, RecordedTable)):
         return mechanism.recorded()
     columns, labels = features(mechanism.released(), challenge), mechanism.labels()
@@ -217,7 +224,8 @@ def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> T
 
 
 def _refusal(estimator: Estimator, design: Design) -> str | None:
-    """Why an estimator has no bound on μ from evidence of this design; None where it has one, or does not say."""
+    """Why an estimator has no bound on μ from evidence of this design; None where it has one, or
+    does not say."""
     try:
         if isinstance(estimator, Selective):
             estimator.allow(design, GDP())
@@ -282,7 +290,10 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     )
 
 
-ONE_RUN_POWER = "No power is stated: the sums are those of independent trials, and canaries that share one run find less."
+ONE_RUN_POWER = (
+    "No power is stated: the sums are those of independent trials, and canaries that share one "
+    "run find less."
+)
 
 
 def gather(
@@ -296,9 +307,8 @@ def gather(
     """What the verdict rests on."""
     claim = plan.mechanism.claims[0]
     accusing = measured(test_claim(plan.accusing, evidence, claim.notion), evidence)
-    reports = isinstance(
-        claim.notion, ExPostRDP
-    )  # of spent privacy: neither a strength nor a family has a meaning
+    # of spent privacy: neither a strength nor a family has a meaning
+    reports = isinstance(claim.notion, ExPostRDP)
     above = any(
         b.lower > claim.parameter
         for b in bounds
@@ -347,7 +357,8 @@ def situation(
 
 
 def power_after(plan: Plan, evidence: Evidence, efficiency: Efficiency | None) -> Power:
-    """What these trials and this attack could have found; the lower limit of its efficiency goes into the sums."""
+    """What these trials and this attack could have found; the lower limit of its efficiency goes
+    into the sums."""
     counts = evidence.counts
     absent, present = counts.fp + counts.tn, counts.fn + counts.tp
     share = 1.0 if efficiency is None else efficiency.threshold_low
@@ -391,8 +402,8 @@ def notes_of_stored(plan: Plan, stored: Stored) -> tuple[str, ...]:
     read = isinstance(plan.features, Events | Bits) and isinstance(plan.mechanism, RecordedTable)
     without = "canary had" if read else "canary and the features had"
     said = [
-        f"The {without} no say: the rows were played elsewhere. Independence is assumed: every error rate holds if each"
-        " row is a run of its own."
+        f"The {without} no say: the rows were played elsewhere. Independence is assumed: every "
+        "error rate holds if each row is a run of its own."
     ]
     absent, present = stored.sides
     left = stored.limit - absent - present
@@ -402,7 +413,8 @@ def notes_of_stored(plan: Plan, stored: Stored) -> tuple[str, ...]:
         said.append(f"{left:,} rows{whose} were left out.")
     if absent != present:
         said.append(
-            f"The sides are unequal: {absent:,} rows without the record and {present:,} with it are used."
+            f"The sides are unequal: {absent:,} rows without the record and {present:,} with it "
+            "are used."
         )
     if isinstance(plan.mechanism, Noted):
         said += plan.mechanism.notes(None)
@@ -425,7 +437,8 @@ def suspects(plan: Plan) -> dict[str, str]:
 
 
 def with_suspects(verdict: Verdict, found: dict[str, str]) -> Verdict:
-    """A violation with the columns that may be behind it: what looks like a label proves no leak."""
+    """A violation with the columns that may be behind it: what looks like a label proves no
+    leak."""
     if verdict.word != "violation" or not found:
         return verdict
     listed = "; ".join(f"column {name!r} {what}" for name, what in list(found.items())[:3])
@@ -444,13 +457,16 @@ def exact_curve(mechanism: Mechanism, challenge: Challenge) -> tuple[Array, Arra
 
 
 def family_wise(audits: Sequence[tuple[Plan, Result]]) -> tuple[Result, Bound] | None:
-    """The largest bound on μ of several audits, with one error probability for all of them together.
+    """The largest bound on μ of several audits, with one error probability for all of them
+    together.
 
-    Quoting the best of m audits is a choice made on data. With each bound at significance/m, all of them hold at once
-    with probability 1 − significance (Bonferroni, the first step of Holm's), the largest one too.
+    Quoting the best of m audits is a choice made on data. With each bound at significance/m, all of
+    them hold at once with probability 1 − significance (Bonferroni, the first step of Holm's), the
+    largest one too.
 
     Args:
-        audits: what was planned and found; the bounds are those of `test_claim`, at the shared significance.
+        audits: what was planned and found; the bounds are those of `test_claim`, at the shared
+            significance.
 
     Returns:
         The audit and its bound; None where there are fewer than two.
@@ -476,7 +492,8 @@ def foresee(plan: Plan) -> Power:
 
 
 def testing(plan: Plan) -> Estimator | None:
-    """The recipe that will test the claim; None for audits in one run, whose power is not computed."""
+    """The recipe that will test the claim; None for audits in one run, whose power is not
+    computed."""
     if game_of(plan.protocol) is not Game:
         return None
     if plan.protocol.design.stopped:
@@ -501,7 +518,8 @@ def spent(tally: Tally, plan: Plan, evidence: Evidence) -> dict[str, str]:
 
 
 class Clock:
-    """Seconds per stage, and the progress that is shown for it. It wraps what a protocol calls; no protocol knows."""
+    """Seconds per stage, and the progress that is shown for it. It wraps what a protocol calls; no
+    protocol knows."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -528,7 +546,8 @@ class Clock:
         return Watched(self, make)
 
     def attacker(self, attacker: Attacker) -> Attacker:
-        """An attacker whose fits are the stage "attack" and whose guesses are the stage "scores"."""
+        """An attacker whose fits are the stage "attack" and whose guesses are the stage
+        "scores"."""
         return _Timed(self, attacker)
 
     def criterion(self, criterion: Criterion) -> Criterion:
@@ -568,7 +587,8 @@ class _Timed:
 
 
 class Watched:
-    """A source whose every request is a stage with a bar. It keeps the first trials that it gave, for hints.
+    """A source whose every request is a stage with a bar. It keeps the first trials that it gave,
+    for hints.
 
     ``constant`` says whether all rows that it ever gave are one and the same.
     """

@@ -28,8 +28,9 @@ class BlackBox:
     """What the public sees: numbers as they are, synthetic tables as the counts of their cells.
 
     Args:
-        cells: a domain of at most so many cells is counted whole. A larger one is seen through the marginal cells
-            that the canaries touch (one and two columns), and as many others, drawn with ``seed``.
+        cells: a domain of at most so many cells is counted whole. A larger one is seen through the
+            marginal cells that the canaries touch (one and two columns), and as many others, drawn
+            with ``seed``.
         sample: how many other marginal cells.
         seed: of that draw, fixed so that all trials have the same columns.
     """

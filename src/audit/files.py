@@ -1,4 +1,5 @@
-"""Tables as people have them: a file → named columns, as they stand in it. Nothing is ever unpickled."""
+"""Tables as people have them: a file → named columns, as they stand in it. Nothing is ever
+unpickled."""
 
 from __future__ import annotations
 
@@ -40,9 +41,11 @@ class FileTable:
 
     Args:
         path: of the file.
-        columns: name → (n,) entries, numbers where all entries are, else objects; None where one is missing.
+        columns: name → (n,) entries, numbers where all entries are, else objects; None where one is
+            missing.
         notes: whole sentences about what was left out.
-        shapes: name → shape of the arrays that an ``.npz`` or ``.npy`` file holds; its matrices are as many columns.
+        shapes: name → shape of the arrays that an ``.npz`` or ``.npy`` file holds; its matrices are
+            as many columns.
     """
 
     path: Path
@@ -57,16 +60,19 @@ class FileTable:
 def read_table(path: str | Path, key: str, as_text: bool = False) -> FileTable:
     """The columns of a file, read again when it has changed.
 
-    Comma, semicolon and tab separate the cells of a ``.csv``, whichever its header has most of; beside a semicolon, a
-    comma is a decimal point. A first column without a name is a data frame's index, and left out.
+    Comma, semicolon and tab separate the cells of a ``.csv``, whichever its header has most of;
+    beside a semicolon, a comma is a decimal point. A first column without a name is a data frame's
+    index, and left out.
 
     Args:
         path: of a file of one of `KINDS`.
         key: what a person sets to name the file, for messages.
-        as_text: cells of text files stay texts, an empty one too, so that a reader decides what they mean.
+        as_text: cells of text files stay texts, an empty one too, so that a reader decides what
+            they mean.
 
     Raises:
-        AuditError: no such kind, a file that cannot be read, a header that repeats, columns of different lengths.
+        AuditError: no such kind, a file that cannot be read, a header that repeats, columns of
+            different lengths.
     """
     file = Path(path)
     return _read(file, key, as_text, file.stat().st_mtime_ns if file.is_file() else 0)
@@ -104,7 +110,8 @@ def _read(path: Path, key: str, as_text: bool, changed: int) -> FileTable:
     if len(lengths) > 1:
         entries = listed([f"{name}: {len(column):,}" for name, column in table.columns.items()])
         raise AuditError(
-            f"{key}: the columns of {path} have unequal lengths ({entries}); give each one entry a row"
+            f"{key}: the columns of {path} have unequal lengths ({entries}); give each one entry "
+            "a row"
         )
     return table
 
@@ -115,7 +122,7 @@ def _kind(path: Path) -> str:
     return Path(name.removesuffix(".gz")).suffix if name.endswith(tuple(KINDS)) else ""
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 def _read_csv(path: Path, as_text: bool) -> FileTable:
@@ -135,7 +142,7 @@ def _read_csv(path: Path, as_text: bool) -> FileTable:
     )
     frame = pd.read_csv(
         path, sep=separator, decimal=decimal, skipinitialspace=True, encoding="utf-8-sig", **kept
-    )  # fmt: skip
+    )
     return _from_frame(path, frame)
 
 
@@ -189,7 +196,7 @@ def _json_row(line: str, number: int) -> dict[str, Any]:
     return row
 
 
-# --- data frames --------------------------------------------------------------------------------------------------------
+# --- data frames ----------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path, as_text: bool) -> FileTable:
@@ -222,16 +229,17 @@ def _from_frame(path: Path, frame: pd.DataFrame) -> FileTable:
     import pandas as pd
 
     notes = []
-    if any(
-        name is not None for name in frame.index.names
-    ):  # named columns that a data frame used as its index
+    # named columns that a data frame used as its index
+    if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     names = [str(name).strip() for name in frame.columns]
     unnamed = bool(names) and names[0] in ("", "Unnamed: 0")
-    # A header that is one name short is how R writes the names of rows: pandas has made an index of them.
+    # A header that is one name short is how R writes the names of rows: pandas has made an index of
+    # them.
     if unnamed or not frame.index.equals(pd.RangeIndex(len(frame))):
         notes.append(
-            f"The first column of {path.name} has no name: it is taken for a data frame's index, and left out."
+            f"The first column of {path.name} has no name: it is taken for a data frame's index, "
+            "and left out."
         )
     columns = dict(zip(names, (_as_array(column) for _, column in frame.items()), strict=True))
     columns = dict(list(columns.items())[1:]) if unnamed else columns
@@ -285,7 +293,7 @@ def _refuse_header_in_the_middle(columns: dict[str, Array]) -> None:
         )
 
 
-# --- arrays -------------------------------------------------------------------------------------------------------------
+# --- arrays ---------------------------------------------------------------------------------------
 
 SIDES = ("out_scores", "in_scores")
 """Arrays that are a side each, instead of a column that says of which side a row is."""

@@ -1,4 +1,5 @@
-"""Fit and predict: the classifiers that attackers use. The only door to scikit-learn and xgboost."""
+"""Fit and predict: the classifiers that attackers use. The only door to scikit-learn and
+xgboost."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Examples:
 
 @functools.cache
 def data_set(name: DataSet) -> tuple[Array, Array]:
-    """Inputs (n, d) and labels (n,): 1,797 digits of 8 × 8 pixels in [0, 1], or 569 tumours by 30 standardised numbers.
+    """Inputs (n, d) and labels (n,): 1,797 digits of 8 × 8 pixels in [0, 1], or 569 tumours by 30
+    standardised numbers.
 
     The scale of the tumours is that of the data themselves, which is taken to be public.
     """
@@ -64,7 +66,8 @@ def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:
     """Fit a classifier and return rows (n, k) → log-odds or probability (n,) that a bit is 1.
 
     Args:
-        make: builds an unfitted classifier with scikit-learn's ``fit`` and ``predict_proba`` or ``decision_function``.
+        make: builds an unfitted classifier with scikit-learn's ``fit`` and ``predict_proba`` or
+            ``decision_function``.
         rows: (n, k) features.
         bits: (n,) labels.
     """
@@ -75,7 +78,8 @@ def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:
 
 
 def logistic(C: float) -> Any:
-    """Standardised columns, then logistic regression with an L2 penalty of inverse strength ``C``."""
+    """Standardised columns, then logistic regression with an L2 penalty of inverse strength
+    ``C``."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -91,16 +95,19 @@ def gradient_boosting(**settings: Any) -> Any:
 
 
 def random_forest(**settings: Any) -> Any:
-    """scikit-learn's random forest, on one core: with more, the trees' votes are added up in any order, and differ."""
+    """scikit-learn's random forest, on one core: with more, the trees' votes are added up in any
+    order, and differ."""
     from sklearn.ensemble import RandomForestClassifier
 
     return RandomForestClassifier(n_jobs=1, **settings)
 
 
 def xgboost(**settings: Any) -> Any:
-    """XGBoost's trees, on one core; its raw margin is the score, since a probability loses its tails to rounding.
+    """XGBoost's trees, on one core; its raw margin is the score, since a probability loses its
+    tails to rounding.
 
-    Some thousand trials are fitted in half a second; with more threads than free cores it was seen to take thirty.
+    Some thousand trials are fitted in half a second; with more threads than free cores it was seen
+    to take thirty.
     """
     from xgboost import XGBClassifier
 
@@ -121,11 +128,12 @@ class _Margin:
         return self._model.predict(rows, output_margin=True)
 
 
-# --- data sets ---------------------------------------------------------------------------------------------------------
+# --- data sets ------------------------------------------------------------------------------------
 
 
 def breast_cancer() -> tuple[tuple[str, ...], Array, Array]:
-    """The Wisconsin data set that scikit-learn ships: names, (569, 30) measurements, (569,) whether benign."""
+    """The Wisconsin data set that scikit-learn ships: names, (569, 30) measurements, (569,) whether
+    benign."""
     from sklearn.datasets import load_breast_cancer
 
     found = load_breast_cancer()
@@ -133,7 +141,8 @@ def breast_cancer() -> tuple[tuple[str, ...], Array, Array]:
 
 
 def digits() -> tuple[Array, Array]:
-    """The hand-written digits that scikit-learn ships: (1797, 64) grey values in [0, 1], (1797,) labels 0 … 9."""
+    """The hand-written digits that scikit-learn ships: (1797, 64) grey values in [0, 1], (1797,)
+    labels 0 … 9."""
     from sklearn.datasets import load_digits
 
     found = load_digits()

@@ -1,4 +1,5 @@
-"""`audit runs` and `audit.runs()`: what was found so far, as a table in the terminal and as a data frame."""
+"""`audit runs` and `audit.runs()`: what was found so far, as a table in the terminal and as a data
+frame."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ def runs(root: Path | str = "mlruns", sweep: str | None = None, **equal: Any) ->
         equal: columns and what must be in them, such as ``mechanism="aim"``.
 
     Returns:
-        Columns name, mechanism, eps, … first, then every parameter and metric under its own name, then ``sweep``,
-        ``status``, ``when`` (UTC) and ``run``. What an audit does not have is missing. Empty where nothing fits.
+        Columns name, mechanism, eps, … first, then every parameter and metric under its own name,
+        then ``sweep``, ``status``, ``when`` (UTC) and ``run``. What an audit does not have is
+        missing. Empty where nothing fits.
 
     Raises:
         AuditError: nothing is logged; there is no such sweep or column.
@@ -67,7 +69,8 @@ def runs(root: Path | str = "mlruns", sweep: str | None = None, **equal: Any) ->
 
 
 def _children(sweep: str, names: Mapping[str, str]) -> str:
-    """A filter in MLflow's language for the audits of one of the sweeps, the newest first: id → name."""
+    """A filter in MLflow's language for the audits of one of the sweeps, the newest first: id →
+    name."""
     fits = [run for run, name in names.items() if sweep in (NEWEST, name) or run.startswith(sweep)]
     if not fits:
         known = ", ".join(dict.fromkeys(names.values())) or "none"
@@ -101,7 +104,8 @@ def _equal(table: pandas.DataFrame, column: str, value: Any) -> Any:
         close = difflib.get_close_matches(column, columns, n=1)
         known = ", ".join(name for name in columns if "." not in name)
         raise AuditError(
-            f"no column {column!r}; {f'did you mean {close[0]!r}?' if close else f'there are: {known}'}"
+            f"no column {column!r}; "
+            f"{f'did you mean {close[0]!r}?' if close else f'there are: {known}'}"
         )
     if is_numeric_dtype(table[column]):
         try:
@@ -111,7 +115,7 @@ def _equal(table: pandas.DataFrame, column: str, value: Any) -> Any:
     return table[column].astype(str) == str(value)
 
 
-# --- the command ------------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
 def main(words: Sequence[str] = ()) -> int:

@@ -1,7 +1,9 @@
-"""Foreign text on one line of a terminal: no control character of it gets there, and no object's words can fail us.
+"""Foreign text on one line of a terminal: no control character of it gets there, and no object's
+words can fail us.
 
-What a mechanism raises, prints or returns, and the names that files and columns have, are anybody's. An ESC sequence in
-them could rewrite what a terminal shows, and a ``__repr__`` may raise.
+What a mechanism raises, prints or returns, and the names that files and columns have, are
+anybody's. An ESC sequence in them could rewrite what a terminal shows, and a ``__repr__`` may
+raise.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ LONGEST = 60
 
 
 def line(words: str) -> str:
-    r"""``words`` on one line: white space as blanks, whatever else is not to be printed as its escape.
+    r"""``words`` on one line: white space as blanks, whatever else is not to be printed as its
+    escape.
 
     >>> line("a\nb \x1b[31mred\u202e")
     'a b \\x1b[31mred\\u202e'
@@ -41,7 +44,8 @@ def of_error(error: BaseException) -> str:
 
 
 def text(value: Any) -> str:
-    """The ``str`` of an object or an error; where that cannot be had, what its ``__str__`` raised."""
+    """The ``str`` of an object or an error; where that cannot be had, what its ``__str__``
+    raised."""
     try:
         return str(value)
     except Exception as failure:
@@ -52,9 +56,8 @@ def written(value: Any) -> str:
     """The ``repr`` of an object; where that cannot be had, what its ``__repr__`` raised."""
     try:
         return repr(value)
-    except (
-        Exception
-    ) as failure:  # also of a number of too many digits, or of what is nested too deeply
+    except Exception as failure:
+        # also of a number of too many digits, or of what is nested too deeply
         return f"<its __repr__ raised {type(failure).__name__}>"
 
 

@@ -1,13 +1,18 @@
-"""Notions of privacy as families of tradeoff curves, the conversions between them, and an accountant for mixtures.
+"""Notions of privacy as families of tradeoff curves, the conversions between them, and an
+accountant for mixtures.
 
-T(P, Q)(alpha) is the least FNR of a test of P (absent) against Q (present) whose FPR is at most alpha. A notion is a
-one-parameter family of such curves: a mechanism that keeps it at a parameter allows no attack below its curve.
+T(P, Q)(alpha) is the least FNR of a test of P (absent) against Q (present) whose FPR is at most
+alpha. A notion is a one-parameter family of such curves: a mechanism that keeps it at a parameter
+allows no attack below its curve.
 
 References:
-    Dong, Roth, Su, Gaussian differential privacy, arXiv:1905.02383 (tradeoff functions, GDP, Eq. 6, Corollary 1).
+    Dong, Roth, Su, Gaussian differential privacy, arXiv:1905.02383 (tradeoff functions, GDP, Eq. 6,
+        Corollary 1).
     Bun, Steinke, Concentrated differential privacy, arXiv:1605.02065 (zCDP).
-    Canonne, Kamath, Steinke, The discrete Gaussian for differential privacy, arXiv:2004.00010 (Corollary 13).
-    Dong, Durfee, Rogers, Optimal differential privacy composition for exponential mechanisms, arXiv:1909.13830.
+    Canonne, Kamath, Steinke, The discrete Gaussian for differential privacy, arXiv:2004.00010
+        (Corollary 13).
+    Dong, Durfee, Rogers, Optimal differential privacy composition for exponential mechanisms,
+        arXiv:1909.13830.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ from scipy.special import erfcinv, erfcx, erfinv, log_ndtr, ndtr, ndtri
 Floats = NDArray[np.float64]
 Delta = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 LEAST, LARGEST = 1e-6, 500.0
-"""Of ε, μ or ρ. Below, no number of trials tells a leak from none; above, e^ε comes near the largest double."""
+"""Of ε, μ or ρ. Below, no number of trials tells a leak from none; above, e^ε comes near the
+largest double."""
 STRICT = ConfigDict(extra="forbid")
 
 
@@ -46,7 +52,8 @@ PrivacyParameter = Annotated[float, Field(gt=0, allow_inf_nan=False), AfterValid
 
 @runtime_checkable
 class Notion(Protocol):
-    """A one-parameter family of tradeoff curves: convex, non-increasing, at most 1 − alpha, falling in the parameter.
+    """A one-parameter family of tradeoff curves: convex, non-increasing, at most 1 − alpha, falling
+    in the parameter.
 
     A curve of a whole notion is its own inverse; a curve of a piece need not be.
     """
@@ -70,7 +77,8 @@ class Notion(Protocol):
 
         Args:
             alpha: FPR in [0, 1], any shape.
-            parameter: ≥ 0, ∞ allowed (the curve is 0 there), any shape that broadcasts with ``alpha``.
+            parameter: ≥ 0, ∞ allowed (the curve is 0 there), any shape that broadcasts with
+                ``alpha``.
 
         Returns:
             FNR in [0, 1 − alpha], of the broadcast shape; a float where both are scalars.
@@ -85,7 +93,8 @@ class Notion(Protocol):
             beta: FNR in [0, 1], any shape that broadcasts with ``alpha``.
 
         Returns:
-            ≥ 0, of the broadcast shape; 0 where alpha + beta ≥ 1, ∞ where no finite parameter allows the point.
+            ≥ 0, of the broadcast shape; 0 where alpha + beta ≥ 1, ∞ where no finite parameter
+            allows the point.
         """
         ...
 
@@ -94,14 +103,15 @@ class Notion(Protocol):
         ...
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
-        """The alphas in (0, 1) at which the curve has a corner, ascending: where to split an integral along it."""
+        """The alphas in (0, 1) at which the curve has a corner, ascending: where to split an
+        integral along it."""
         ...
 
     def pieces(self) -> tuple[Notion, ...]:
         """Families without a corner (but where they reach 0) whose pointwise maximum is ``beta``.
 
-        The joint Bayesian bound over-claims at a corner: choose one piece on selection trials and use it alone.
-        The second of two pieces is the first with alpha and beta exchanged.
+        The joint Bayesian bound over-claims at a corner: choose one piece on selection trials and
+        use it alone. The second of two pieces is the first with alpha and beta exchanged.
         """
         ...
 
@@ -118,7 +128,7 @@ def _number(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.4g}"
 
 
-# --- Gaussian differential privacy ------------------------------------------------------------------------------
+# --- Gaussian differential privacy ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -162,12 +172,13 @@ class GDP:
         return (self,)
 
 
-# --- (ε, δ) and pure differential privacy -----------------------------------------------------------------------
+# --- (ε, δ) and pure differential privacy ---------------------------------------------------------
 
 
 @dataclass(frozen=True, config=STRICT)
 class Line:
-    """FNR ≥ 1 − δ − e^ε·FPR, or its mirror image FPR ≥ 1 − δ − e^ε·FNR: one half of what (ε, δ)-DP says.
+    """FNR ≥ 1 − δ − e^ε·FPR, or its mirror image FPR ≥ 1 − δ − e^ε·FNR: one half of what (ε, δ)-DP
+    says.
 
     Args:
         delta: in [0, 1).
@@ -292,16 +303,18 @@ class PureDP:
         return ApproximateDP(0.0).pieces()
 
 
-# --- zero-concentrated differential privacy ---------------------------------------------------------------------
+# --- zero-concentrated differential privacy -------------------------------------------------------
 #
-# One direction is D(q, b) = sup over orders a ≥ 1 of D_a(Bernoulli(1 − b) ‖ Bernoulli(q))/a; the other direction is
-# D(b, q). With p = 1 − b, the log-likelihood ratios c = ln(p/q) and d = ln(b/(1 − q)), and s = a − 1,
-# D_a = R(s)/s with R(s) = ln(p·e^(cs) + b·e^(ds)), and KL = p·c + b·d at s = 0.
+# One direction is D(q, b) = sup over orders a ≥ 1 of D_a(Bernoulli(1 − b) ‖ Bernoulli(q))/a; the
+# other direction is D(b, q). With p = 1 − b, the log-likelihood ratios c = ln(p/q) and d = ln(b/(1
+# − q)), and s = a − 1, D_a = R(s)/s with R(s) = ln(p·e^(cs) + b·e^(ds)), and KL = p·c + b·d at s =
+# 0.
 
 
 @dataclasses.dataclass(frozen=True)
 class _Pair:
-    """Bernoulli(p = 1 − b) against Bernoulli(q), q < p: the log-likelihood ratios c > 0 > d of the two outcomes."""
+    """Bernoulli(p = 1 − b) against Bernoulli(q), q < p: the log-likelihood ratios c > 0 > d of the
+    two outcomes."""
 
     q: Floats
     p: Floats
@@ -313,7 +326,8 @@ class _Pair:
     def of(q: Floats, p: Floats, b: Floats) -> _Pair:
         gap = np.maximum(p - q, 0.0)  # a rounding may exchange them
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # log1p where the two are close (no cancellation), a difference of logarithms where they are far apart
+            # log1p where the two are close (no cancellation), a difference of logarithms where they
+            # are far apart
             c = np.where(gap < q, np.log1p(gap / q), np.log(p) - np.log(q))
             far = np.log(np.maximum(b, 5e-324)) - np.log1p(-q)
             d = np.where(gap < b, np.log1p(-gap / np.maximum(1 - q, 5e-324)), far)
@@ -323,9 +337,8 @@ class _Pair:
         """R(s), e^((d − c)s) − 1 and e^(R(s) − cs) = p + b·e^((d − c)s)."""
         drop = np.expm1((self.d - self.c) * s)
         rest = self.p + self.b * (1 + drop)
-        with np.errstate(
-            divide="ignore"
-        ):  # log1p(−1) where b = 1 to the last bit; the other branch is taken there
+        # log1p(−1) where b = 1 to the last bit; the other branch is taken there
+        with np.errstate(divide="ignore"):
             return (
                 self.c * s + np.where(drop < -0.5, np.log(rest), np.log1p(self.b * drop)),
                 drop,
@@ -335,16 +348,18 @@ class _Pair:
     def best_order(self) -> Floats:
         """The s ≥ 0 at which R(s)/(s(1 + s)) is largest.
 
-        ln E_Q[(P/Q)^a] has a second derivative that is symmetric and unimodal about a₀ = −logit(q)/(c − d), and
-        R(s)/(s(1 + s)) is its average over a triangle on [0, a] with its peak at 1. So the best order is 1 if
-        a₀ ≤ 3/4 and else between a₀ + √(a₀² − a₀), exact for a narrow peak, and 2a₀ − 1/2, exact for a wide one
-        (checked in 40 digits at 3,000 random pairs, not proved).
+        ln E_Q[(P/Q)^a] has a second derivative that is symmetric and unimodal about
+        a₀ = −logit(q)/(c − d), and R(s)/(s(1 + s)) is its average over a triangle on [0, a] with
+        its peak at 1. So the best order is 1 if a₀ ≤ 3/4 and else between a₀ + √(a₀² − a₀), exact
+        for a narrow peak, and 2a₀ − 1/2, exact for a wide one (checked in 40 digits at 3,000 random
+        pairs, not proved).
         """
         spread = np.maximum(self.c - self.d, 5e-324)
         with np.errstate(divide="ignore", over="ignore"):
             centre = np.clip((np.log1p(-self.q) - np.log(self.q)) / spread, 0.0, 1e100)
         low = np.maximum(centre - 1 + np.sqrt(np.maximum(centre * (centre - 1), 0.0)), 0.0)
-        # The derivative at order 1 is half the variance of the log-likelihood ratio less its mean: 1 is best if ≤ 0.
+        # The derivative at order 1 is half the variance of the log-likelihood ratio less its mean:
+        # 1 is best if ≤ 0.
         falls = (centre <= 1) & (
             self.p * self.b * spread**2 / 2 <= self.p * self.c + self.b * self.d
         )
@@ -358,9 +373,8 @@ class _Pair:
             bend = weight * (1 - weight) * spread**2 * s * (1 + s) - 2 * value
             low, high = np.where(rise > 0, s, low), np.where(rise > 0, high, s)
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = s - rise / (
-                    bend - 2 * rise / s
-                )  # Newton on rise/s², whose root at 0 is gone
+                # Newton on rise/s², whose root at 0 is gone
+                step = s - rise / (bend - 2 * rise / s)
             inside = (step >= low) & (step <= high)
             s, before = np.where(inside, step, (low + high) / 2), s
             if np.all(np.abs(s - before) <= 1e-6 * s):
@@ -368,15 +382,15 @@ class _Pair:
         return s
 
     def divergence(self) -> tuple[Floats, Floats, Floats]:
-        """D and its derivatives with respect to b and q (at the best order: it is stationary, or held at 1)."""
+        """D and its derivatives with respect to b and q (at the best order: it is stationary, or
+        held at 1)."""
         s = self.best_order()
         value, drop, rest = self.cumulant(s)
         limit = s < 1e-7  # there R(s)/s is the Kullback–Leibler divergence, to second order in s
         safe = np.where(limit, 1.0, s)
         level = np.where(limit, self.p * self.c + self.b * self.d, value / (safe * (1 + safe)))
-        with np.errstate(
-            over="ignore", divide="ignore", invalid="ignore"
-        ):  # p = 0 or q = 1 to the last bit
+        # p = 0 or q = 1 to the last bit
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             slope = np.where(limit, self.d - self.c, drop / safe) / rest
             weight = self.p / rest
             slope_q = -(weight / self.q - (1 - weight) / (1 - self.q)) / (1 + s)
@@ -436,7 +450,8 @@ def _curve(
     b = np.where(
         np.isinf(rho), 0.0, np.where(alpha > 0, 1 - alpha, np.where(rho > 0, at_zero, 1.0))
     )
-    # Below 1e-25 a ρ moves the curve by less than 3e-13, and the solution by less than its own rounding.
+    # Below 1e-25 a ρ moves the curve by less than 3e-13, and the solution by less than its own
+    # rounding.
     inside = (alpha > 0) & (alpha < 1) & (rho > 1e-25) & np.isfinite(rho)
     if np.any(inside):
         b[inside] = np.minimum(solve(alpha[inside], rho[inside]), b[inside])
@@ -445,7 +460,8 @@ def _curve(
 
 @dataclass(frozen=True, config=STRICT)
 class Direction:
-    """D_a(present ‖ absent) ≤ ρa for all orders a ≥ 1, or D_a(absent ‖ present) ≤ ρa: one half of what zCDP says.
+    """D_a(present ‖ absent) ≤ ρa for all orders a ≥ 1, or D_a(absent ‖ present) ≤ ρa: one half of
+    what zCDP says.
 
     Args:
         mirrored: the second of the two.
@@ -486,9 +502,11 @@ class Direction:
 
 @dataclass(frozen=True, config=STRICT)
 class ZCDP:
-    """D_a(Bernoulli(1 − FNR) ‖ Bernoulli(FPR)) ≤ ρa for all orders a ≥ 1, and the reverse: all that ρ-zCDP implies.
+    """D_a(Bernoulli(1 − FNR) ‖ Bernoulli(FPR)) ≤ ρa for all orders a ≥ 1, and the reverse: all that
+    ρ-zCDP implies.
 
-    The region is larger than that of √(2ρ)-GDP, which only compositions of Gaussian mechanisms keep.
+    The region is larger than that of √(2ρ)-GDP, which only compositions of Gaussian mechanisms
+    keep.
 
     References:
         Bun, Steinke, arXiv:1605.02065, Definition 1.1; Kullback–Leibler is the limit a → 1.
@@ -509,7 +527,8 @@ class ZCDP:
     def parameter(self, alpha: ArrayLike, beta: ArrayLike) -> Any:
         """See `Notion.parameter`."""
         a, b = _broadcast(alpha, beta)
-        # The direction with the smaller rate as q is the larger divergence (the tests compare with both).
+        # The direction with the smaller rate as q is the larger divergence (the tests compare with
+        # both).
         return _out(_divergence(np.minimum(a, b), np.maximum(a, b)))
 
     def label(self, parameter: float) -> str:
@@ -517,7 +536,8 @@ class ZCDP:
         return f"{_number(parameter)}-zCDP"
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
-        """Where FPR = FNR: there the best order is 1 in both directions, so (1 − 2·alpha)·ln((1 − alpha)/alpha) = ρ."""
+        """Where FPR = FNR: there the best order is 1 in both directions, so
+        (1 − 2·alpha)·ln((1 − alpha)/alpha) = ρ."""
         if not 0 < parameter < math.inf:
             return ()
         logit = brentq(
@@ -532,7 +552,8 @@ class ZCDP:
 
 
 def _binding(alpha: Floats, rho: Floats) -> Floats:
-    """beta by the direction that binds: alpha is q where (alpha, alpha) is not allowed, b where it is."""
+    """beta by the direction that binds: alpha is q where (alpha, alpha) is not allowed, b where it
+    is."""
     with np.errstate(over="ignore"):
         below = (1 - 2 * alpha) * (np.log1p(-alpha) - np.log(alpha)) > rho
     below &= alpha < 0.5
@@ -543,7 +564,7 @@ def _binding(alpha: Floats, rho: Floats) -> Floats:
     return b
 
 
-# --- conversions ------------------------------------------------------------------------------------------------
+# --- conversions ----------------------------------------------------------------------------------
 
 
 def _check(delta: float, **nonnegative: float) -> None:
@@ -559,7 +580,8 @@ def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Any:
 
     Args:
         mu: ≥ 0, ∞ allowed, any shape.
-        epsilon: any real number (negative: the same divergence at e^ε < 1), any shape that broadcasts with ``mu``.
+        epsilon: any real number (negative: the same divergence at e^ε < 1), any shape that
+            broadcasts with ``mu``.
 
     Returns:
         δ in [0, 1], to 1e-9 of itself wherever it is at least 1e-300.
@@ -575,17 +597,20 @@ def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Any:
     inside = (m > 0) & np.isfinite(m) & np.isfinite(size)
     delta = np.exp(_log_gdp_delta(np.where(inside, m, 1.0), np.where(inside, size, 1.0)))
     delta = np.where(m == 0, 0.0, np.where(np.isinf(m), 1.0, np.where(np.isinf(size), 0.0, delta)))
-    # A Gaussian pair is symmetric, so δ(−ε) = 1 − e^(−ε) + e^(−ε)·δ(ε): a sum, in which nothing cancels.
+    # A Gaussian pair is symmetric, so δ(−ε) = 1 − e^(−ε) + e^(−ε)·δ(ε): a sum, in which nothing
+    # cancels.
     delta = np.where(eps < 0, -np.expm1(-size) + np.exp(-size) * delta, delta)
     return _out(np.where(np.isnan(m) | np.isnan(eps), np.nan, delta))
 
 
-# Let a = ε/μ − μ/2 and b = ε/μ + μ/2. Since e^ε·φ(b) = φ(a), δ = φ(a)·(R(a) − R(b)) with Mills' ratio R = Φ(−x)/φ(x).
-# A difference of two close Φ loses every digit at small μ; R' = xR − 1 makes this one an integral of positive numbers.
+# Let a = ε/μ − μ/2 and b = ε/μ + μ/2. Since e^ε·φ(b) = φ(a), δ = φ(a)·(R(a) − R(b)) with Mills'
+# ratio R = Φ(−x)/φ(x). A difference of two close Φ loses every digit at small μ; R' = xR − 1 makes
+# this one an integral of positive numbers.
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _NARROW = 0.05
-"""Share of its own scale, max(1, a), below which [a, b] is integrated over: five nodes are exact there to 1e-16."""
+"""Share of its own scale, max(1, a), below which [a, b] is integrated over: five nodes are exact
+there to 1e-16."""
 
 
 def _log_density(x: Floats) -> Floats:
@@ -630,7 +655,8 @@ def _log_gdp_rest(mu: float, epsilon: float) -> float:
 
 
 def _gdp_excess(mu: float, epsilon: float, delta: float) -> float:
-    """Grows with μ, falls in ε, and is 0 where δ(ε) = ``delta``: on the scale of what is small, δ or 1 − δ."""
+    """Grows with μ, falls in ε, and is 0 where δ(ε) = ``delta``: on the scale of what is small, δ
+    or 1 − δ."""
     if delta <= 0.5:
         return max(float(_log_gdp_delta(mu, epsilon)) - math.log(delta), -1e300)
     return math.log1p(-delta) - _log_gdp_rest(mu, epsilon)
@@ -639,7 +665,8 @@ def _gdp_excess(mu: float, epsilon: float, delta: float) -> float:
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Least ε ≥ 0 with δ(ε) ≤ ``delta`` for μ-GDP: the inverse of `gdp_delta` in ε.
 
-    Right to 1e-9 of itself, and to what a change of ``delta`` in its last digits does, which is more where ε is nearly 0.
+    Right to 1e-9 of itself, and to what a change of ``delta`` in its last digits does, which is
+    more where ε is nearly 0.
 
     >>> round(gdp_epsilon(0.53251664850, 0.01), 8)
     1.0
@@ -668,16 +695,14 @@ def direct_mu(epsilon: float, delta: float) -> float:
     (0.5325166485, '2.506628275e-20')
     """
     _check(delta, epsilon=epsilon)
-    at_zero = (
-        2 * math.sqrt(2) * float(erfinv(delta) if delta <= 0.5 else erfcinv(1 - delta))
-    )  # δ(0) = erf(μ/√8)
+    # δ(0) = erf(μ/√8)
+    at_zero = 2 * math.sqrt(2) * float(erfinv(delta) if delta <= 0.5 else erfcinv(1 - delta))
     if epsilon == 0:
         return at_zero
     z = float(ndtri(delta))
     root = math.sqrt(z * z + 2 * epsilon)
-    first_term = (
-        z + root if z > 0 else 2 * epsilon / (root - z)
-    )  # Φ(−ε/μ + μ/2) = δ; without a cancellation
+    # Φ(−ε/μ + μ/2) = δ; without a cancellation
+    first_term = z + root if z > 0 else 2 * epsilon / (root - z)
     low = math.log(max(at_zero, first_term)) - 1e-9  # δ is below its first term, and falls in ε
     high = low + 1.0
     while _gdp_excess(math.exp(high), epsilon, delta) <= 0:
@@ -692,14 +717,16 @@ def direct_mu(epsilon: float, delta: float) -> float:
     return math.exp(found)
 
 
-# ρ-zCDP gives δ = min over orders a = 1 + s > 1 of e^(s((1 + s)ρ − ε))/s·(1 − 1/(1 + s))^(1 + s). At the best order
-# (1 + 2s)ρ = ε + ln(1 + 1/s), and there ln(1/δ) = s²ρ + ln(1 + s): sums of positive numbers, from any s to a pair.
+# ρ-zCDP gives δ = min over orders a = 1 + s > 1 of e^(s((1 + s)ρ − ε))/s·(1 − 1/(1 + s))^(1 + s).
+# At the best order (1 + 2s)ρ = ε + ln(1 + 1/s), and there ln(1/δ) = s²ρ + ln(1 + s): sums of
+# positive numbers, from any s to a pair.
 
 
 def rho_from_eps_delta(epsilon: float, delta: float) -> float:
     """Largest ρ for which ρ-zCDP gives (ε, δ)-DP by the formula of Canonne, Kamath and Steinke.
 
-    Right to 1e-9 of itself for ε up to 700 and δ from 1e-300 to 1 − 1e-12; 0 where it is below every number.
+    Right to 1e-9 of itself for ε up to 700 and δ from 1e-300 to 1 − 1e-12; 0 where it is below
+    every number.
 
     Args:
         epsilon: ≥ 0, finite.
@@ -724,10 +751,11 @@ def rho_from_eps_delta(epsilon: float, delta: float) -> float:
 
 
 def eps_from_rho(rho: float, delta: float) -> float:
-    """Least ε ≥ 0 for which ρ-zCDP gives (ε, δ)-DP by the same formula: the inverse of `rho_from_eps_delta`.
+    """Least ε ≥ 0 for which ρ-zCDP gives (ε, δ)-DP by the same formula: the inverse of
+    `rho_from_eps_delta`.
 
-    Right to 1e-9 of itself, and to what a change of its arguments in their last digits does, which is more where ε is
-    nearly 0.
+    Right to 1e-9 of itself, and to what a change of its arguments in their last digits does, which
+    is more where ε is nearly 0.
 
     >>> round(eps_from_rho(2.56, 1e-10), 3), round(eps_from_rho(0.07, 1e-10), 3)
     (17.158, 2.387)
@@ -741,7 +769,8 @@ def eps_from_rho(rho: float, delta: float) -> float:
 
 
 def _order(square: Callable[[float], float], least: float, target: float) -> float:
-    """The s with ``square(s)`` + ln(1 + s) = ``target``, which grows with s: at least ``least``, at most e^target − 1."""
+    """The s with ``square(s)`` + ln(1 + s) = ``target``, which grows with s: at least ``least``, at
+    most e^target − 1."""
 
     def excess(log_s: float) -> float:
         s = math.exp(log_s)
@@ -765,7 +794,8 @@ def simple_eps_from_rho(rho: float, delta: float) -> float:
 
 
 def implied_mu(rho: float) -> float:
-    """√(2ρ). Guaranteed from ρ only for (adaptive) compositions of Gaussian mechanisms, else a reference line.
+    """√(2ρ). Guaranteed from ρ only for (adaptive) compositions of Gaussian mechanisms, else a
+    reference line.
 
     >>> round(implied_mu(0.10341283143), 9)
     0.454780895
@@ -773,11 +803,12 @@ def implied_mu(rho: float) -> float:
     return math.sqrt(2 * rho)
 
 
-# --- plain figures ----------------------------------------------------------------------------------------------
+# --- plain figures --------------------------------------------------------------------------------
 
 
 def mu_hat(fpr: ArrayLike, fnr: ArrayLike) -> Any:
-    """Φ⁻¹(1 − fpr) − Φ⁻¹(fnr): the plug-in estimate of μ; negative where the attack is worse than a guess.
+    """Φ⁻¹(1 − fpr) − Φ⁻¹(fnr): the plug-in estimate of μ; negative where the attack is worse than a
+    guess.
 
     Args:
         fpr: in [0, 1], any shape.
@@ -796,7 +827,8 @@ def mu_hat(fpr: ArrayLike, fnr: ArrayLike) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def guess_rate(notion: Notion, parameter: float) -> float:
-    """1 − min (alpha + beta(alpha))/2: the best accuracy of a guess when both data sets are equally likely.
+    """1 − min (alpha + beta(alpha))/2: the best accuracy of a guess when both data sets are equally
+    likely.
 
     >>> round(guess_rate(PureDP(), 1.0), 5), round(guess_rate(GDP(), 0.45478), 5)
     (0.73106, 0.58994)
@@ -821,7 +853,8 @@ def power(notion: Notion, parameter: ArrayLike, alpha: ArrayLike) -> Any:
 
 
 def posterior_cap(epsilon: float, prior: float = 0.5) -> float:
-    """prior·e^ε/(1 − prior + prior·e^ε): the most that one output of an ε-DP mechanism can make of a prior.
+    """prior·e^ε/(1 − prior + prior·e^ε): the most that one output of an ε-DP mechanism can make of
+    a prior.
 
     At −ε it is the least.
 
@@ -835,17 +868,20 @@ def posterior_cap(epsilon: float, prior: float = 0.5) -> float:
 
 
 def least_fnr(absent: ArrayLike, present: ArrayLike, alpha: ArrayLike) -> Any:
-    """Least FNR at FPR ``alpha`` between two laws on the same outcomes: exact, the curve of likelihood-ratio tests.
+    """Least FNR at FPR ``alpha`` between two laws on the same outcomes: exact, the curve of
+    likelihood-ratio tests.
 
     Args:
-        absent, present: (k,) probability of each outcome, ≥ 0; outcomes of probability 0 under both are allowed.
+        absent, present: (k,) probability of each outcome, ≥ 0; outcomes of probability 0 under both
+            are allowed.
         alpha: FPR in [0, 1], any shape.
 
     Returns:
         FNR, of the shape of ``alpha``; a float where that is a scalar.
 
     References:
-        Neyman, Pearson 1933: outcomes are called present in the order of their ratio, the last one by a coin.
+        Neyman, Pearson 1933: outcomes are called present in the order of their ratio, the last one
+            by a coin.
 
     >>> round(least_fnr([0.75, 0.25], [0.25, 0.75], 0.25), 6), least_fnr([1.0, 0.0], [0.5, 0.5], 0.0)
     (0.25, 0.5)
@@ -861,9 +897,11 @@ def least_fnr(absent: ArrayLike, present: ArrayLike, alpha: ArrayLike) -> Any:
 
 
 def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: float = 0.5) -> Any:
-    """prior·power/(prior·power + (1 − prior)·alpha): the most that a test at FPR ``alpha`` makes of a prior by a yes.
+    """prior·power/(prior·power + (1 − prior)·alpha): the most that a test at FPR ``alpha`` makes of
+    a prior by a yes.
 
-    For ε-DP it is at most `posterior_cap`; other notions have no cap, but rare yeses only go further.
+    For ε-DP it is at most `posterior_cap`; other notions have no cap, but rare yeses only go
+    further.
 
     Args:
         alpha: FPR in (0, 1], any shape.
@@ -878,12 +916,13 @@ def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: flo
     return _out(np.asarray(prior * hit / (prior * hit + (1 - prior) * np.asarray(alpha, float))))
 
 
-# --- Gaussian steps mixed with private selection ----------------------------------------------------------------
+# --- Gaussian steps mixed with private selection --------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class GaussianStep:
-    """A step that adds Gaussian noise: ``mu`` is its sensitivity over its noise's standard deviation, ≥ 0."""
+    """A step that adds Gaussian noise: ``mu`` is its sensitivity over its noise's standard
+    deviation, ≥ 0."""
 
     mu: float
 
@@ -897,9 +936,11 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Either:
-    """What comes next depends on what came out: one of ``options``, each a course of steps; the worst is counted.
+    """What comes next depends on what came out: one of ``options``, each a course of steps; the
+    worst is counted.
 
-    Options may be shared between several Either: each shared one is worked out once (a graph, not a tree).
+    Options may be shared between several Either: each shared one is worked out once (a graph, not a
+    tree).
     """
 
     options: tuple[tuple[Step, ...], ...]
@@ -909,14 +950,17 @@ Step = GaussianStep | Selection | Either
 
 
 def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floats, Floats]:
-    """h(γ) = sup over events and adaptive courses of P(event) − γ·Q(event), for a mechanism that runs ``steps``.
+    """h(γ) = sup over events and adaptive courses of P(event) − γ·Q(event), for a mechanism that
+    runs ``steps``.
 
-    The recursion runs backwards from (1 − γ)₊. A Gaussian step: h ← E[h(γ·e^(−L))], L ~ N(μ²/2, μ²). A selection
-    step: h ← max over t in [0, ε] of q·e^t·h(γ·e^(−t)) + (1 − q)·e^(t−ε)·h(γ·e^(ε−t)), with
-    q = (e^(−t) − e^(−ε))/(1 − e^(−ε)). Either: the larger, γ by γ.
+    The recursion runs backwards from (1 − γ)₊. A Gaussian step: h ← E[h(γ·e^(−L))], L ~ N(μ²/2,
+    μ²). A selection step: h ← max over t in [0, ε] of
+    q·e^t·h(γ·e^(−t)) + (1 − q)·e^(t−ε)·h(γ·e^(ε−t)), with q = (e^(−t) − e^(−ε))/(1 − e^(−ε)).
+    Either: the larger, γ by γ.
 
-    This is **numerical, not certified**: h is known on a grid of ln γ, between whose points it is interpolated (the
-    best t too), and cut off 9 standard deviations out. Doubling ``fineness`` shows the error.
+    This is **numerical, not certified**: h is known on a grid of ln γ, between whose points it is
+    interpolated (the best t too), and cut off 9 standard deviations out. Doubling ``fineness``
+    shows the error.
 
     Args:
         steps: in the order in which they are run.
@@ -926,7 +970,8 @@ def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floa
         ln γ, (2n + 1,) symmetric about 0, and h there.
 
     Raises:
-        ValueError: a μ or ε that is negative or infinite, no privacy spent at all, a fineness below 2.
+        ValueError: a μ or ε that is negative or infinite, no privacy spent at all, a fineness below
+            2.
 
     References:
         Dong, Durfee, Rogers, arXiv:1909.13830 (bounded range); Cesar, Rogers, arXiv:2004.07223.
@@ -947,7 +992,8 @@ def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floa
 
 
 def adaptive_mu(steps: Sequence[Step], fineness: float = 3.0) -> float:
-    """Least μ whose curve lies below every adaptive course of ``steps``: `adaptive_profile` read as GDP.
+    """Least μ whose curve lies below every adaptive course of ``steps``: `adaptive_profile` read as
+    GDP.
 
     **Numerical, not certified**; read where h ≥ 1e-9.
 
@@ -973,7 +1019,8 @@ def adaptive_mu(steps: Sequence[Step], fineness: float = 3.0) -> float:
 
 
 def _extent(steps: tuple[Step, ...], seen: dict[int, tuple[float, float]]) -> tuple[float, float]:
-    """The most ρ that a course spends (Σ μ²/2 + Σ ε²/8), and the smallest Gaussian step (∞ without one)."""
+    """The most ρ that a course spends (Σ μ²/2 + Σ ε²/8), and the smallest Gaussian step (∞ without
+    one)."""
     spent, smallest = 0.0, math.inf
     for step in steps:
         if isinstance(step, Either):
@@ -993,7 +1040,8 @@ def _extent(steps: tuple[Step, ...], seen: dict[int, tuple[float, float]]) -> tu
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Profile:
-    """h on a grid of ln γ; ``mu`` where h is that of μ-GDP exactly (0 the start), None where only the grid is known."""
+    """h on a grid of ln γ; ``mu`` where h is that of μ-GDP exactly (0 the start), None where only
+    the grid is known."""
 
     grid: Floats
     values: Floats
@@ -1048,7 +1096,8 @@ def _run(
 
 
 def _noise(tail: _Profile, mu: float) -> _Profile:
-    """E[h(γ·e^(−L))], L ~ N(μ²/2, μ²): exact for a Gaussian tail, else the trapezoid rule on the grid."""
+    """E[h(γ·e^(−L))], L ~ N(μ²/2, μ²): exact for a Gaussian tail, else the trapezoid rule on the
+    grid."""
     if mu == 0:
         return tail
     if tail.mu is not None:
@@ -1064,7 +1113,8 @@ def _noise(tail: _Profile, mu: float) -> _Profile:
 
 
 def _select(tail: _Profile, epsilon: float) -> _Profile:
-    """The selection step's maximum over t, on 16 intervals and then by the parabola through the best three."""
+    """The selection step's maximum over t, on 16 intervals and then by the parabola through the
+    best three."""
     if epsilon == 0:
         return tail
     ts = np.linspace(0.0, epsilon, 17)

@@ -58,13 +58,14 @@ class Holdout:
         total = self.train + self.validation + self.test
         if abs(total - 1) > 1e-9:
             raise AuditError(
-                f"protocol: train + validation + test = {total:g}; make them sum to 1, such as 0.4, 0.2 and 0.4"
+                f"protocol: train + validation + test = {total:g}; make them sum to 1, such as "
+                "0.4, 0.2 and 0.4"
             )
         for name, count in zip(("train", "validation", "test"), self.split(), strict=True):
             if count < 2 * self.least:
                 raise AuditError(
-                    f"trials={self.trials} leaves {count} for {name}, which needs {2 * self.least}; raise trials or"
-                    f" protocol.{name}"
+                    f"trials={self.trials} leaves {count} for {name}, which needs "
+                    f"{2 * self.least}; raise trials or protocol.{name}"
                 )
 
     def split(self) -> tuple[int, int, int]:
@@ -109,18 +110,19 @@ class Holdout:
 
 @dataclass(frozen=True, config=STRICT)
 class Crossfit:
-    """Cut the trials into parts; each is tested by an attack, and a threshold, that saw other parts only.
+    """Cut the trials into parts; each is tested by an attack, and a threshold, that saw other parts
+    only.
 
-    The threshold is chosen on inner out-of-fold scores: those that the other parts get when each of ``inner`` slices of
-    them is scored by an attack fitted to the rest. Two orders:
+    The threshold is chosen on inner out-of-fold scores: those that the other parts get when each of
+    ``inner`` slices of them is scored by an attack fitted to the rest. Two orders:
 
-    - ``progressive``: a part is attacked by all that came before it, so the first one is never tested. What a part
-      shows is then centred whatever the parts before it showed (a martingale).
-    - ``kfold``: a part is attacked by all others. Each part is tested, but its trials fitted the attacks that test the
-      others, so estimators have to count twice the variance.
+    - ``progressive``: a part is attacked by all that came before it, so the first one is never
+      tested. What a part shows is then centred whatever the parts before it showed (a martingale).
+    - ``kfold``: a part is attacked by all others. Each part is tested, but its trials fitted the
+      attacks that test the others, so estimators have to count twice the variance.
 
-    An attacker that does not learn needs no part to be fitted to: then a first part of ``START`` of the trials chooses
-    the first threshold, and nearly all are tested.
+    An attacker that does not learn needs no part to be fitted to: then a first part of ``START`` of
+    the trials chooses the first threshold, and nearly all are tested.
 
     Args:
         trials: in all, both sides together.
@@ -143,18 +145,19 @@ class Crossfit:
         smallest = int(np.diff(self.cuts(learns=True)).min())
         if smallest < 2 * self.least:
             raise AuditError(
-                f"trials={self.trials} leaves {smallest} for each of {self.folds} parts, which need {2 * self.least};"
-                " raise trials or lower protocol.folds"
+                f"trials={self.trials} leaves {smallest} for each of {self.folds} parts, which "
+                f"need {2 * self.least}; raise trials or lower protocol.folds"
             )
         used = smallest if self.order == "progressive" else self.trials - smallest
         if used // self.inner < 2 * self.least:
             raise AuditError(
-                f"trials={self.trials} leaves {used // self.inner} for each of {self.inner} inner slices, which need"
-                f" {2 * self.least}; raise trials or lower protocol.inner"
+                f"trials={self.trials} leaves {used // self.inner} for each of {self.inner} inner "
+                f"slices, which need {2 * self.least}; raise trials or lower protocol.inner"
             )
 
     def cuts(self, learns: bool) -> list[int]:
-        """Where parts begin, and where the last one ends; all even but the end, so that both sides are as many."""
+        """Where parts begin, and where the last one ends; all even but the end, so that both sides
+        are as many."""
         if learns or self.order == "kfold":
             return even(0, self.trials, self.folds)
         first = max(2 * round(START * self.trials / 2), 2 * self.least)
@@ -179,7 +182,8 @@ class Crossfit:
 
     @property
     def fitted(self) -> int:
-        """How many trials attacks are fitted on, all fits together: a fold's own, and ``inner`` for its threshold."""
+        """How many trials attacks are fitted on, all fits together: a fold's own, and ``inner`` for
+        its threshold."""
         cuts = self.cuts(learns=True)
         kfold = (self.folds - 1) * self.trials
         return self.inner * (sum(cuts[1:-1]) if self.order == "progressive" else kfold)
@@ -187,7 +191,8 @@ class Crossfit:
     def __call__(
         self, source: Source, attacker: Attacker, criterion: Criterion, claim: Claim
     ) -> Evidence:
-        """A fold for each part that is tested, in the order of the stream, whatever the claim is."""
+        """A fold for each part that is tested, in the order of the stream, whatever the claim
+        is."""
         trials = source.trials(0, self.trials)
         cuts = self.cuts(attacker.learns)
         parts = [trials[first:last] for first, last in itertools.pairwise(cuts)]
@@ -212,13 +217,16 @@ START = 0.05
 class Sequential:
     """Play and test in growing parts, until the claim is rejected or the trials are spent.
 
-    Each part is about a third of all trials before it, and is tested by an attack fitted to all of those. After each
-    part a gambler's bound is read, which holds however often one looks (`audit.estimators.betting.Betting`).
+    Each part is about a third of all trials before it, and is tested by an attack fitted to all of
+    those. After each part a gambler's bound is read, which holds however often one looks
+    (`audit.estimators.betting.Betting`).
 
     Args:
         budget: trials in all, at most.
-        first: trials that are only fitted to; an attacker that does not learn chooses its first threshold on them.
-        significance: probability of rejecting a claim that holds, over the whole course; take the accusing bound's.
+        first: trials that are only fitted to; an attacker that does not learn chooses its first
+            threshold on them.
+        significance: probability of rejecting a claim that holds, over the whole course; take the
+            accusing bound's.
         close: also stop when the bound is at least (1 − close)·claim; None: never for that.
         inner: slices for out-of-fold scores, as in `Crossfit`.
         least: trials a side of every part and slice.
@@ -239,12 +247,13 @@ class Sequential:
     def __post_init__(self) -> None:
         if self.first // self.inner < 2 * self.least:
             raise AuditError(
-                f"protocol.first={self.first} leaves {self.first // self.inner} for each of {self.inner} inner slices,"
-                f" which need {2 * self.least}; raise protocol.first"
+                f"protocol.first={self.first} leaves {self.first // self.inner} for each of "
+                f"{self.inner} inner slices, which need {2 * self.least}; raise protocol.first"
             )
         if self.budget < self.first + 2 * self.least:
             raise AuditError(
-                f"protocol.budget={self.budget} leaves nothing to test after protocol.first={self.first}; raise trials"
+                f"protocol.budget={self.budget} leaves nothing to test after "
+                f"protocol.first={self.first}; raise trials"
             )
 
     @property
@@ -296,9 +305,10 @@ class Sequential:
 class OneRun:
     """One run of the mechanism with many canaries, each in by a fair coin; a trial is a canary.
 
-    The threshold cuts the scores into halves and knows no coin; how many of the canaries that are farthest from it are
-    guessed is the estimator's business. An attacker that learns is told the coins of the first canaries, which are
-    then not tested: those of the others are as fair as before.
+    The threshold cuts the scores into halves and knows no coin; how many of the canaries that are
+    farthest from it are guessed is the estimator's business. An attacker that learns is told the
+    coins of the first canaries, which are then not tested: those of the others are as fair as
+    before.
 
     Args:
         trials: canaries of the run.
@@ -318,7 +328,8 @@ class OneRun:
     def __post_init__(self) -> None:
         if self.trials - round(self.fit * self.trials) < self.least:
             raise AuditError(
-                f"trials={self.trials} canaries leave fewer than {self.least} to test; raise trials or lower protocol.fit"
+                f"trials={self.trials} canaries leave fewer than {self.least} to test; raise "
+                "trials or lower protocol.fit"
             )
 
     @property
@@ -332,7 +343,8 @@ class OneRun:
         return self.trials
 
     def check_setup(self, setup: Setup) -> None:
-        """Go on only with a mechanism that shows single canaries, and a challenge of as many as are asked for.
+        """Go on only with a mechanism that shows single canaries, and a challenge of as many as are
+        asked for.
 
         Raises:
             AuditError: names the mechanism, or the number of canaries.
@@ -340,19 +352,21 @@ class OneRun:
         releases, there = setup.releases, len(setup.challenge.canaries)
         if releases is not None and not hasattr(releases, "of_canaries"):
             raise AuditError(
-                f"protocol=one_run: {type(setup.mechanism).__name__} shows nothing of single canaries; choose a mechanism"
-                " that does, such as dp_sgd, or protocol=holdout"
+                f"protocol=one_run: {type(setup.mechanism).__name__} shows nothing of single "
+                "canaries; choose a mechanism that does, such as dp_sgd, or protocol=holdout"
             )
         if there < 2:
             raise AuditError(
-                "protocol=one_run needs many canaries; choose one that has them, such as canary=coins"
+                "protocol=one_run needs many canaries; choose one that has them, such as "
+                "canary=coins"
             )
         self._allow(there)
 
     def _allow(self, there: int) -> None:
         if there < self.trials:
             raise AuditError(
-                f"trials={self.trials} are more canaries than one run has ({there}); lower trials or raise canary.count"
+                f"trials={self.trials} are more canaries than one run has ({there}); lower trials "
+                "or raise canary.count"
             )
 
     def __call__(
@@ -372,7 +386,8 @@ class OneRun:
 
 
 def middle(values: Array) -> float:
-    """Between two different values, with as nearly as many on one side as on the other; the value where all are equal.
+    """Between two different values, with as nearly as many on one side as on the other; the value
+    where all are equal.
 
     >>> middle(np.array([3.0, 1.0, 2.0, 4.0])), middle(np.array([0.0, 0.0, 0.0, 1.0]))
     (2.5, 0.5)
@@ -385,7 +400,7 @@ def middle(values: Array) -> float:
     return float(ordered[cut] / 2 + ordered[cut + 1] / 2)
 
 
-# --- one fold, and where to cut -------------------------------------------------------------------------------------
+# --- one fold, and where to cut -------------------------------------------------------------------
 
 
 def refuse_scarce_side(parts: Sequence[Trials], least: int) -> None:
@@ -400,15 +415,16 @@ def refuse_scarce_side(parts: Sequence[Trials], least: int) -> None:
         if scarce < least:
             which = "with" if present == scarce else "without"
             raise AuditError(
-                f"{scarce} of the {len(part):,} trials of a part are {which} the record, and {least} are needed; give more"
-                f" such rows, or set +protocol.least={max(scarce, 1)}"
+                f"{scarce} of the {len(part):,} trials of a part are {which} the record, and "
+                f"{least} are needed; give more such rows, or set +protocol.least={max(scarce, 1)}"
             )
 
 
 def fold(
     used: Trials, part: Trials, attacker: Attacker, criterion: Criterion, claim: Claim, inner: int
 ) -> Fold:
-    """``part`` tested by an attack fitted to ``used``, with a threshold chosen on out-of-fold scores of ``used``."""
+    """``part`` tested by an attack fitted to ``used``, with a threshold chosen on out-of-fold
+    scores of ``used``."""
     attack = attacker(used)
     selection = out_of_fold(used, attacker, inner) if attacker.learns else used.score(attack(used))
     return Fold(used.index, selection, criterion(selection, claim), part.score(attack(part)))

@@ -1,10 +1,12 @@
-"""What an ε means, by reconstruction: noisy counts over random subsets give secret bits back when the noise is small.
+"""What an ε means, by reconstruction: noisy counts over random subsets give secret bits back when
+the noise is small.
 
-n people have a secret bit each. m counts are published, each over a random half of the people, with Gaussian noise.
-Least squares and rounding recover a share of the bits, about Φ(√(m − n)/(4·sd)).
+n people have a secret bit each. m counts are published, each over a random half of the people, with
+Gaussian noise. Least squares and rounding recover a share of the bits, about Φ(√(m − n)/(4·sd)).
 
 References:
-    Dinur, Nissim, Revealing information while preserving privacy, PODS 2003; with least squares, Dwork, McSherry,
+    Dinur, Nissim, Revealing information while preserving privacy, PODS 2003; with least squares,
+        Dwork, McSherry,
     Talwar, STOC 2007.
 """
 
@@ -41,7 +43,8 @@ class Reconstruction:
         n: secret bits.
         m: published counts, more than n.
         sd: standard deviations of the noise.
-        eps: instead of ``sd``: what all m counts together claim, with ``delta``, by way of ρ = m/(2·sd²).
+        eps: instead of ``sd``: what all m counts together claim, with ``delta``, by way of
+            ρ = m/(2·sd²).
         delta: for the conversion between ε and sd.
         repeats: independent runs: bits, subsets and noise are new in each.
         seed: of all of it.
@@ -70,11 +73,13 @@ class Reconstruction:
             )
         if self.m <= self.n:
             raise AuditError(
-                f"reconstruct: m={self.m} counts do not determine n={self.n} bits; make m larger than n"
+                f"reconstruct: m={self.m} counts do not determine n={self.n} bits; make m larger "
+                "than n"
             )
         if self.n * self.m > LARGEST:
             raise AuditError(
-                f"reconstruct: n·m = {self.n * self.m:,} is more than {LARGEST:,}; make n or m smaller"
+                f"reconstruct: n·m = {self.n * self.m:,} is more than {LARGEST:,}; make n or m "
+                "smaller"
             )
         if self.out.suffix not in {".png", ".svg"} or not self.out.resolve().parent.is_dir():
             raise AuditError(
@@ -91,7 +96,8 @@ class Reconstruction:
         return self.sd or (10.0, 30.0, 100.0)
 
     def __call__(self) -> tuple[Point, ...]:
-        """One point a standard deviation, in their order; in one run all of them share bits, subsets and z-scores."""
+        """One point a standard deviation, in their order; in one run all of them share bits,
+        subsets and z-scores."""
         runs = np.random.SeedSequence(self.seed).spawn(self.repeats)
         shares = np.array(
             [recovered(self.n, self.m, self.noise, np.random.default_rng(run)) for run in runs]
@@ -121,7 +127,8 @@ class Point:
         share: of the bits, recovered; the mean over the runs.
         error: standard error of that mean.
         predicted: Φ(√(m − n)/(4·sd)).
-        allowed: the best guess of one bit whose owner is in all m counts, when all other bits are known: √m/sd-GDP.
+        allowed: the best guess of one bit whose owner is in all m counts, when all other bits are
+            known: √m/sd-GDP.
     """
 
     sd: float
@@ -133,9 +140,11 @@ class Point:
 
 
 def predicted(n: int, m: int, sd: ArrayLike) -> Any:
-    """Φ(√(m − n)/(4·sd)), the share of bits that least squares and rounding recover; asymptotic in n and m.
+    """Φ(√(m − n)/(4·sd)), the share of bits that least squares and rounding recover; asymptotic in
+    n and m.
 
-    An estimated bit is off by a normal number of variance sd²·4/(m − n), and rounds wrongly beyond ½.
+    An estimated bit is off by a normal number of variance sd²·4/(m − n), and rounds wrongly beyond
+    ½.
 
     >>> [round(100 * float(predicted(100, 1000, sd)), 1) for sd in (10, 30, 100)]
     [77.3, 59.9, 53.0]
@@ -156,16 +165,18 @@ def recovered(n: int, m: int, noise: Sequence[float], rng: np.random.Generator) 
     bits = rng.integers(0, 2, size=n)
     subsets = rng.integers(0, 2, size=(m, n)).astype(float)
     counts = (subsets @ bits)[:, None] + rng.normal(size=(m, 1)) * np.asarray(noise)
-    # The normal equations: a fifth of the time, and what they lose is far below ½; lstsq, since subsets may coincide.
+    # The normal equations: a fifth of the time, and what they lose is far below ½; lstsq, since
+    # subsets may coincide.
     estimate = np.linalg.lstsq(subsets.T @ subsets, subsets.T @ counts, rcond=None)[0]
     return np.mean((estimate > 0.5) == bits[:, None], axis=0)
 
 
-# --- audit reconstruct ----------------------------------------------------------------------------------------------
+# --- audit reconstruct ----------------------------------------------------------------------------
 
 
 def parse(words: Sequence[str]) -> Reconstruction:
-    """``key=value`` words → what is asked for; ``sd`` and ``eps`` are lists, such as ``eps=0.5,1,2``.
+    """``key=value`` words → what is asked for; ``sd`` and ``eps`` are lists, such as
+    ``eps=0.5,1,2``.
 
     Raises:
         AuditError: an unknown key, or a value out of range.
@@ -176,7 +187,8 @@ def parse(words: Sequence[str]) -> Reconstruction:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
             raise AuditError(
-                f"reconstruct: cannot read {word!r}; an option is key=value, with {', '.join(known)}"
+                f"reconstruct: cannot read {word!r}; an option is key=value, with "
+                f"{', '.join(known)}"
             )
         given[key] = tuple(value.strip("[]").split(",")) if key in ("sd", "eps") else value
     try:
@@ -194,8 +206,9 @@ def summary(asked: Reconstruction, points: Sequence[Point]) -> Any:
 
     title = f"{asked.n} secret bits from {asked.m} noisy subset counts, {asked.repeats} runs"
     caption = (
-        f"eps: of all counts together, at δ = {asked.delta:g}. predicted: Φ(√(m − n)/(4·sd)). one bit: the best guess of"
-        " one bit that this eps, as Gaussian noise, allows to somebody who knows all others."
+        f"eps: of all counts together, at δ = {asked.delta:g}. predicted: Φ(√(m − n)/(4·sd)). one "
+        "bit: the best guess of one bit that this eps, as Gaussian noise, allows to somebody who "
+        "knows all others."
     )
     table = Table(
         box=SIMPLE_HEAD,

@@ -1,7 +1,8 @@
 """Whether rows are copies of each other, which independent runs are not.
 
-A law may repeat itself: counts, categories, numbers that were rounded, clipped or ranked. So a repeat alone says nothing,
-and two rules look for what no law does. Together they refuse independent rows with probability `FALSE_ALARM` at most.
+A law may repeat itself: counts, categories, numbers that were rounded, clipped or ranked. So a
+repeat alone says nothing, and two rules look for what no law does. Together they refuse independent
+rows with probability `FALSE_ALARM` at most.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ FALSE_ALARM = 1e-6
 def copied(rows: Array, bits: Array, what: str) -> str | None:
     """What is copied, in words with a count; None where the rows may well be independent.
 
-    - *Alike*: under any law, discrete or not, a value that shows up at all shows up k times with probability at most
-      `most_alike`. So not too many different rows occur the same number of times k ≥ 2, as they do where everything was
-      written twice, or five times. Rows of short decimals are left out: they may stand for a grid.
-    - *Copies*: of numbers that fill their double precision, most occur once, and those that occur again do so on their
-      own side only, in the midst of numbers of both sides. A law that repeats such numbers (a classifier's scores, say)
-      repeats them on both sides there: with probability `BOTH` at least. An atom or two is too few to be seen.
+    - *Alike*: under any law, discrete or not, a value that shows up at all shows up k times with
+      probability at most `most_alike`. So not too many different rows occur the same number of
+      times k ≥ 2, as they do where everything was written twice, or five times. Rows of short
+      decimals are left out: they may stand for a grid.
+    - *Copies*: of numbers that fill their double precision, most occur once, and those that occur
+      again do so on their own side only, in the midst of numbers of both sides. A law that repeats
+      such numbers (a classifier's scores, say) repeats them on both sides there: with probability
+      `BOTH` at least. An atom or two is too few to be seen.
 
     Args:
         rows: (n,) or (n, k) numbers, a row a run.
@@ -38,9 +41,8 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
     >>> copied(np.tile(z, 2), np.arange(800) < 400, "scores")
     '400 of 800 scores are exact repeats of others'
     """
-    table = np.ascontiguousarray(
-        np.asarray(rows, float).reshape(len(rows), -1) + 0.0
-    )  # −0.0 is 0.0
+    # −0.0 is 0.0
+    table = np.ascontiguousarray(np.asarray(rows, float).reshape(len(rows), -1) + 0.0)
     whole = table.view([("", table.dtype)] * table.shape[1]).ravel()
     first, place, times = np.unique(
         whole, return_index=True, return_inverse=True, return_counts=True
@@ -55,7 +57,8 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
 
 
 def most_alike(times: Array) -> Array:
-    """Largest probability, over all rates λ, that a Poisson number is k ≥ 2, given that it is not 0.
+    """Largest probability, over all rates λ, that a Poisson number is k ≥ 2, given that it is not
+    0.
 
     λ^k/(k!·(e^λ − 1)) is largest where λ = k(1 − e^(−λ)), λ = k + W(−k·e^(−k)).
 
@@ -70,9 +73,9 @@ def most_alike(times: Array) -> Array:
 def _alike(times: Array, bits: Array) -> bool:
     """Whether too many different rows occur equally often.
 
-    With a Poisson number of runs a side, how often a value occurs is Poisson and independent of all others. Their numbers
-    are fixed in truth, which makes nothing likelier than by 1/P(Poisson(n) = n) ≤ e·√n a side. All k share the false
-    alarm: Σ 1/(k(k − 1)) = 1.
+    With a Poisson number of runs a side, how often a value occurs is Poisson and independent of all
+    others. Their numbers are fixed in truth, which makes nothing likelier than by
+    1/P(Poisson(n) = n) ≤ e·√n a side. All k share the false alarm: Σ 1/(k(k − 1)) = 1.
     """
     k, distinct = np.unique(times[times > 1], return_counts=True)
     if not len(k):
@@ -84,12 +87,14 @@ def _alike(times: Array, bits: Array) -> bool:
 
 
 FILLED, MOSTLY = 14, 0.3
-"""Significant digits that a number which fills its precision has more of; share of the rows that occur once."""
+"""Significant digits that a number which fills its precision has more of; share of the rows that
+occur once."""
 WINDOW, MIXED, BOTH = 101, (0.4, 0.6), 0.4
-"""Different numbers around a repeated one, and which share of them on the present side counts as both sides alike.
+"""Different numbers around a repeated one, and which share of them on the present side counts as
+both sides alike.
 
-The share has a standard deviation of 0.05, so the true one is in [0.28, 0.72]: two runs at one place are then on different
-sides with probability 0.4 at least.
+The share has a standard deviation of 0.05, so the true one is in [0.28, 0.72]: two runs at one
+place are then on different sides with probability 0.4 at least.
 """
 
 
@@ -147,7 +152,8 @@ def longer(values: Array, digits: int) -> Array:
 
 
 def fills(values: Array) -> Array:
-    """Whether numbers have all digits that a double can have: not those of a shorter decimal or of single precision.
+    """Whether numbers have all digits that a double can have: not those of a shorter decimal or of
+    single precision.
 
     >>> fills(np.array([0.1, 3.0, 1 / 3, np.float32(1 / 3), -0.123456, np.pi, np.inf])).tolist()
     [False, False, True, False, False, True, False]

@@ -1,6 +1,8 @@
-"""Addresses of run logs: which one is used, shown without its secrets, and whether it answers. No mlflow here.
+"""Addresses of run logs: which one is used, shown without its secrets, and whether it answers. No
+mlflow here.
 
-MLflow itself retries for minutes before it gives up; what is asked here is asked once, with a time limit.
+MLflow itself retries for minutes before it gives up; what is asked here is asked once, with a time
+limit.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ T = TypeVar("T")
 
 MIN_FREE_BYTES = 100 * 2**20  # an audit's trials, scores and figures are a few MB
 CONNECT_TIMEOUT_S = 10.0  # for the first answer of a server or database
-FILE_TIMEOUT_S = 120.0  # for a SQLite file: no network is slow then, but the machine may be busy with many audits
+# for a SQLite file: no network is slow then, but the machine may be busy with many audits
+FILE_TIMEOUT_S = 120.0
 DATABASES = {"sqlite", "postgresql", "mysql", "mssql"}  # those that MLflow takes
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-QUESTION = (
-    "api/2.0/mlflow/experiments/get-by-name?experiment_name=audit"  # a health check alone can lie
-)
+# a health check alone can lie
+QUESTION = "api/2.0/mlflow/experiments/get-by-name?experiment_name=audit"
 SECRET_VALUE = re.compile(r"(?i)([?&][^=&\s]*(?:pass|pwd|secret|token|key)[^=&\s]*=)[^&\s]*")
 DRIVERS = {
     "postgresql": 'pip install "dp-audit[postgres]", and write postgresql://…',
@@ -44,7 +46,7 @@ DRIVERS = {
 }
 
 
-# --- which one ---------------------------------------------------------------------------------------------------------
+# --- which one ------------------------------------------------------------------------------------
 
 
 def tracking_uri(root: Path) -> str:
@@ -59,7 +61,8 @@ def sqlite_uri(path: Path) -> str:
     ('sqlite:////tmp/a/mlflow.db', 'sqlite+pysqlite:////tmp/why%3F/mlflow.db')
     """
     plain, escaped = str(path), urllib.parse.quote(str(path))
-    # Where an address begins with sqlite:///, MLflow creates the folder without decoding it first: /tmp/why%3F.
+    # Where an address begins with sqlite:///, MLflow creates the folder without decoding it first:
+    # /tmp/why%3F.
     return f"sqlite:///{plain}" if plain == escaped else f"sqlite+pysqlite:///{escaped}"
 
 
@@ -67,7 +70,8 @@ def resolved(root: Path | str) -> Path:
     """``root`` as an absolute path without symbolic links.
 
     Raises:
-        AuditError: when it has none, or when its name is not UTF-8, of which no address can be made.
+        AuditError: when it has none, or when its name is not UTF-8, of which no address can be
+            made.
     """
     try:
         path = Path(root).resolve()
@@ -78,8 +82,9 @@ def resolved(root: Path | str) -> Path:
         ) from error
     except (OSError, RuntimeError) as error:  # a loop is a RuntimeError until Python 3.13
         raise AuditError(
-            f"{root} leads nowhere ({getattr(error, 'strerror', None) or 'its symbolic links form a loop'}); remove"
-            " it, or give another folder: root=…"
+            f"{root} leads nowhere "
+            f"({getattr(error, 'strerror', None) or 'its symbolic links form a loop'}); remove "
+            "it, or give another folder: root=…"
         ) from error
     return path
 
@@ -100,7 +105,8 @@ def _dialect(uri: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class DatabaseFile:
-    """A SQLite file and which one it is, since one that is deleted takes rows from whoever has it open.
+    """A SQLite file and which one it is, since one that is deleted takes rows from whoever has it
+    open.
 
     Args:
         path: where it is.
@@ -130,12 +136,12 @@ class DatabaseFile:
             happened = "removed"
         if happened:
             raise AuditError(
-                f"the run log {self.path} was {happened} while the command ran, so this run is in no database;"
-                " leave it in place and repeat the command"
+                f"the run log {self.path} was {happened} while the command ran, so this run is in "
+                "no database; leave it in place and repeat the command"
             )
 
 
-# --- without its secrets -----------------------------------------------------------------------------------------------
+# --- without its secrets --------------------------------------------------------------------------
 
 
 def public(uri: str) -> str:
@@ -148,7 +154,8 @@ def public(uri: str) -> str:
     """
     scheme, separator, rest = uri.partition("://")
     before_path = re.split(r"[/?#]", rest)[0]
-    # A password with an unescaped / or ? is no valid one, and is hidden all the same: up to the last @.
+    # A password with an unescaped / or ? is no valid one, and is hidden all the same: up to the
+    # last @.
     if (
         separator
         and _dialect(uri) not in ("sqlite", "file")
@@ -184,7 +191,7 @@ def _secrets(uri: str) -> set[str]:
     }
 
 
-# --- whether it answers ------------------------------------------------------------------------------------------------
+# --- whether it answers ---------------------------------------------------------------------------
 
 
 class NoAnswerError(OSError):
@@ -194,7 +201,8 @@ class NoAnswerError(OSError):
 def within(seconds: float, call: Callable[[], T]) -> T:
     """What ``call`` returns or raises, in at most ``seconds``.
 
-    It runs in a thread that is left behind when it is late: nothing else ends a driver that waits for a silent server.
+    It runs in a thread that is left behind when it is late: nothing else ends a driver that waits
+    for a silent server.
 
     Raises:
         NoAnswerError: when it is late.
@@ -226,12 +234,13 @@ def check_folder(root: Path) -> None:
         free = shutil.disk_usage(root).free
     except OSError as error:
         raise AuditError(
-            f"cannot write to {root} ({error.strerror}); fix its permissions, or give another folder: root=…"
+            f"cannot write to {root} ({error.strerror}); fix its permissions, or give another "
+            "folder: root=…"
         ) from error
     if free < MIN_FREE_BYTES:
         raise AuditError(
-            f"{root} has {free / 2**20:.0f} MB left and an audit may need {MIN_FREE_BYTES / 2**20:.0f}; make room, or"
-            " give another folder: root=…"
+            f"{root} has {free / 2**20:.0f} MB left and an audit may need "
+            f"{MIN_FREE_BYTES / 2**20:.0f}; make room, or give another folder: root=…"
         )
 
 
@@ -243,7 +252,8 @@ def check_reachable(uri: str) -> None:
     """
     if _dialect(uri) == "postgres":
         raise AuditError(
-            f"MLFLOW_TRACKING_URI={public(uri)}: SQLAlchemy's name is postgresql; write postgresql://…"
+            f"MLFLOW_TRACKING_URI={public(uri)}: SQLAlchemy's name is postgresql; write "
+            "postgresql://…"
         )
     if not is_server(uri) and not is_database(uri):
         return
@@ -255,7 +265,8 @@ def check_reachable(uri: str) -> None:
 
 
 def _check_address(uri: str) -> None:
-    """Raise AuditError if host and port cannot be told. Quotes nothing: what is read as a port may be a password."""
+    """Raise AuditError if host and port cannot be told. Quotes nothing: what is read as a port may
+    be a password."""
     try:
         parsed = urllib.parse.urlsplit(uri)
         _ = parsed.port
@@ -281,7 +292,8 @@ def _no_answer_is_one_line(what: str, uri: str) -> Iterator[None]:
         return
     except ImportError as error:
         raise AuditError(
-            f"no driver for {public(uri)} is installed ({_first(error)}): {DRIVERS.get(_dialect(uri), 'install it')}"
+            f"no driver for {public(uri)} is installed ({_first(error)}): "
+            f"{DRIVERS.get(_dialect(uri), 'install it')}"
         ) from error
     except urllib.error.HTTPError as error:
         error.close()
@@ -320,7 +332,8 @@ def _server_question(uri: str) -> Callable[[], None]:
 
 
 def _database_question(uri: str) -> Callable[[], None]:
-    """What connects and lists the tables, which reads the file where it is one. Its imports are not timed: done here."""
+    """What connects and lists the tables, which reads the file where it is one. Its imports are not
+    timed: done here."""
     import sqlalchemy
     from sqlalchemy.pool import NullPool
 
@@ -332,16 +345,15 @@ def _database_question(uri: str) -> Callable[[], None]:
     def ask() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.filterwarnings(
-                "error", "Query string argument", sqlalchemy.exc.SAWarning
-            )  # an unescaped ?
+            # an unescaped ?
+            warnings.filterwarnings("error", "Query string argument", sqlalchemy.exc.SAWarning)
             with engine.connect() as connection:
                 sqlalchemy.inspect(connection).get_table_names()
 
     return ask
 
 
-# --- what went wrong ---------------------------------------------------------------------------------------------------
+# --- what went wrong ------------------------------------------------------------------------------
 
 
 def is_full(error: BaseException | None) -> bool:

@@ -1,4 +1,5 @@
-"""A bound from scores alone, for those who have their own mechanism, their own attack, and numbers already."""
+"""A bound from scores alone, for those who have their own mechanism, their own attack, and numbers
+already."""
 
 from __future__ import annotations
 
@@ -32,18 +33,22 @@ def bound(
 ) -> Bound:
     """How much the mechanism behind some scores leaks at least.
 
-    The scores may be those of any attack that saw none of the runs that they belong to. Each must come from a run of its
-    own: **independence is assumed**, and nothing but copies (`audit.repeats`) is looked for. Their order is of no account:
-    each side is shuffled before a bound that reads one score after another sees it.
+    The scores may be those of any attack that saw none of the runs that they belong to. Each must
+    come from a run of its own: **independence is assumed**, and nothing but copies
+    (`audit.repeats`) is looked for. Their order is of no account: each side is shuffled before a
+    bound that reads one score after another sees it.
 
-    A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of each side chooses it, by
-    the criterion ``by_notion``, and the bound is read off the others alone: that is what the choice costs.
+    A threshold that was chosen beforehand tests on all of them. Without one, a random ``share`` of
+    each side chooses it, by the criterion ``by_notion``, and the bound is read off the others
+    alone: that is what the choice costs.
 
     Args:
-        in_scores: (n,) or (n, 1) of runs with the record, high where the attack believes in it; infinities allowed.
+        in_scores: (n,) or (n, 1) of runs with the record, high where the attack believes in it;
+            infinities allowed.
         out_scores: (m,) or (m, 1) of runs without it.
         notion: what is bounded; GDP (μ) where nothing is said.
-        estimator: the recipe, any of ``audit.estimators``; `Exact`, which is finite-sample, where nothing is said.
+        estimator: the recipe, any of ``audit.estimators``; `Exact`, which is finite-sample, where
+            nothing is said.
         significance: error probability, in (0, ½); the estimator's own where nothing is said.
         threshold: from which on a score means "present"; chosen before the scores were seen.
         share: of each side that chooses the threshold where none is given, in (0, 1).
@@ -54,8 +59,9 @@ def bound(
         The bound, with the sort of promise that the estimator makes.
 
     Raises:
-        AuditError: scores that are empty, NaN or copies, labels in the place of a side, a notion or an estimator that is
-            none, a share that leaves a side empty, an estimator that cannot read such evidence.
+        AuditError: scores that are empty, NaN or copies, labels in the place of a side, a notion or
+            an estimator that is none, a share that leaves a side empty, an estimator that cannot
+            read such evidence.
 
     >>> from audit.privacy import PureDP
     >>> rng = np.random.default_rng(0)
@@ -78,7 +84,8 @@ def bound(
     scores = _scores(sides)
     if not repeats and (found := copied(scores.values, scores.bits, "scores")):
         raise AuditError(
-            f"{found}, which those of independent runs are not; keep one of each, or say repeats=True"
+            f"{found}, which those of independent runs are not; keep one of each, or say "
+            "repeats=True"
         )
     shuffled = _shuffled(scores, seed)
     fold = _split(shuffled, notion, share) if threshold is None else _whole(shuffled, threshold)
@@ -105,13 +112,15 @@ def _side(name: str, scores: ArrayLike) -> Array:
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
         raise AuditError(
-            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails counts too"
+            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails "
+            "counts too"
         )
     return side
 
 
 def _refuse_labels(outs: Array, ins: Array) -> None:
-    """Scikit-learn's metrics take labels beside scores of both sides; here each side has scores of its own.
+    """Scikit-learn's metrics take labels beside scores of both sides; here each side has scores of
+    its own.
 
     Raises:
         AuditError: one side holds only labels beside a continuous one.
@@ -124,8 +133,9 @@ def _refuse_labels(outs: Array, ins: Array) -> None:
     ):
         if is_labels and np.setdiff1d(values, [-1, 0, 1]).size > 1:
             raise AuditError(
-                f"{name} holds only labels and {other} scores: one array of scores is due for each side, so with labels as"
-                " in scikit-learn call audit.bound(scores[labels == 1], scores[labels != 1])"
+                f"{name} holds only labels and {other} scores: one array of scores is due for "
+                "each side, so with labels as in scikit-learn call audit.bound(scores[labels == "
+                "1], scores[labels != 1])"
             )
 
 
@@ -137,7 +147,10 @@ def _refuse_no_instance(name: str, given: Any) -> None:
         return
     what = given.__name__ if isinstance(given, type) else repr(given)
     if name == "estimator":
-        cure = "give one of audit.estimators, such as audit.estimators.clopper_pearson.ClopperPearson()"
+        cure = (
+            "give one of audit.estimators, such as "
+            "audit.estimators.clopper_pearson.ClopperPearson()"
+        )
     elif "approx" in str(what).lower():
         cure = "give an instance: audit.ApproximateDP(delta=1e-5)"
     else:
@@ -161,7 +174,8 @@ def _scores(sides: list[Array]) -> Scores:
 
 
 def _shuffled(scores: Scores, seed: int) -> Scores:
-    """Each side in an order that does not depend on the scores: a bet on sorted ones would know what comes next."""
+    """Each side in an order that does not depend on the scores: a bet on sorted ones would know
+    what comes next."""
     rng = np.random.default_rng(seed)
     where = np.concatenate(
         [rng.permutation(np.flatnonzero(scores.bits == bit)) for bit in (False, True)]
@@ -188,8 +202,8 @@ def _split(scores: Scores, notion: Notion, share: float) -> Fold:
         count = round(share * len(side))
         if not 0 < count < len(side):
             raise AuditError(
-                f"share={share:g} of {len(side)} scores leaves none to {'choose on' if count <= 0 else 'test'}; give more"
-                " scores, or a threshold"
+                f"share={share:g} of {len(side)} scores leaves none to "
+                f"{'choose on' if count <= 0 else 'test'}; give more scores, or a threshold"
             )
         chosen[side[:count]] = True
     selection = _at(scores, chosen)

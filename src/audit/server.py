@@ -102,9 +102,8 @@ def free_port(first: int) -> int:
         raise AuditError(f"--port {first}: must be between 1 and 65535")
     for port in range(first, min(first + 20, 65536)):
         with socket.socket() as probe:
-            probe.setsockopt(
-                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-            )  # one that was just left is free
+            # one that was just left is free
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
                 probe.bind((HOST, port))
                 return port
@@ -121,7 +120,8 @@ def serve(uri: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
         AuditError: when it does not start.
     """
     given = {
-        "MLFLOW_BACKEND_STORE_URI": uri,  # no option: everybody may read the command line of a process
+        # no option: everybody may read the command line of a process
+        "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_LOGGING_LEVEL": "WARNING",
@@ -160,7 +160,8 @@ def _wait_until_healthy(
     """Ask until the UI answers; it must be ours that answers, so it must be alive too."""
     stop = time.monotonic() + START
     while time.monotonic() < stop and process.poll() is None:
-        # Before anybody listens, Linux may connect us to ourselves, and what answers is our own question: no HTTP.
+        # Before anybody listens, Linux may connect us to ourselves, and what answers is our own
+        # question: no HTTP.
         quiet = contextlib.suppress(OSError, http.client.HTTPException)
         with quiet, urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
             if process.poll() is None:

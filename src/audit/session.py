@@ -1,4 +1,5 @@
-"""One command's audits: each is played, logged and printed; a sweep's results are gathered on its parent run.
+"""One command's audits: each is played, logged and printed; a sweep's results are gathered on its
+parent run.
 
 A job that fails records its error and returns, so that the rest of a sweep is played.
 """
@@ -50,9 +51,8 @@ class Session:
     def __init__(self, store: Store, sweep: str | None, names: list[str], command: str) -> None:
         self._store, self._sweep = store, sweep
         self._parent = store.start_sweep(sweep, len(names)) if sweep is not None else None
-        self._short = dict(
-            zip(names, sentences.distinct(names), strict=True)
-        )  # what the UI has no room for is cut off
+        # what the UI has no room for is cut off
+        self._short = dict(zip(names, sentences.distinct(names), strict=True))
         self._provenance = provenance() | {"command": command}
         self.audits: list[tuple[Plan, Result]] = []
         self.failures: list[str] = []
@@ -88,7 +88,8 @@ class Session:
             _say(self.failures)
 
     def _gather(self, parent: str, status: Status) -> None:
-        """Log a sweep's table, figures and page on its parent run, and print them; the table even if it is not logged."""
+        """Log a sweep's table, figures and page on its parent run, and print them; the table even
+        if it is not logged."""
         results = [result for _, result in self.audits]
         if not results:
             self._store.finish_sweep(parent, results, status)
@@ -109,7 +110,8 @@ class Session:
 
     @property
     def status(self) -> int:
-        """Exit status: 0; 2 when an audit failed or saw one event only; 1 when a sweep's control came out wrong."""
+        """Exit status: 0; 2 when an audit failed or saw one event only; 1 when a sweep's control
+        came out wrong."""
         nothing = any(result.verdict.word == "failed" for _, result in self.audits)
         known = [
             result
@@ -137,9 +139,8 @@ class Session:
         self.audits.append((plan, result))
         try:
             self._show(result, run, page)
-        except (
-            OSError
-        ) as error:  # the result is logged; only the terminal, or the file in its place, is full
+        except OSError as error:
+            # the result is logged; only the terminal, or the file in its place, is full
             self.failures.append(
                 f"{plan.name}: the result is in {page} but cannot be printed ({error.strerror})"
             )
@@ -243,7 +244,8 @@ class LadderSession:
 def _recorded(
     failures: list[str], what: str, before: BaseException | None = None
 ) -> Iterator[None]:
-    """An AuditError inside the block becomes a failure, unless an error before it is on its way already."""
+    """An AuditError inside the block becomes a failure, unless an error before it is on its way
+    already."""
     try:
         yield
     except AuditError as error:
@@ -254,7 +256,8 @@ def _recorded(
 
 
 def _close(store: Store, run: str, error: BaseException, name: str, failures: list[str]) -> None:
-    """Close a run that went wrong, where the run log still can be written; record an AuditError, and raise any other."""
+    """Close a run that went wrong, where the run log still can be written; record an AuditError,
+    and raise any other."""
     with _recorded(failures, name, error):
         store.finish(run, _status(error, []))
     if not isinstance(error, AuditError) or interrupted(error):
@@ -275,7 +278,8 @@ def _status(error: BaseException | None, failures: list[str]) -> Status:
 
 
 def takes(plan: Plan) -> str:
-    """Seconds and memory that the cost model expects, on cores that nobody else uses; for the worst-case pair only."""
+    """Seconds and memory that the cost model expects, on cores that nobody else uses; for the
+    worst-case pair only."""
     found = cost(work_of(plan)) if plan.challenge == WorstCase() else None
     if found is None:
         return "not known"
@@ -290,7 +294,7 @@ def show_plans(plans: list[Plan]) -> None:
         out.print(sentence)
 
 
-# --- what is seen while it works --------------------------------------------------------------------------------------
+# --- what is seen while it works ------------------------------------------------------------------
 
 
 class _Rate(ProgressColumn):
@@ -306,7 +310,8 @@ class _Rate(ProgressColumn):
 
 @contextlib.contextmanager
 def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
-    """One progress bar for a stage, with rate and time left, on standard error; nothing where that is no terminal."""
+    """One progress bar for a stage, with rate and time left, on standard error; nothing where that
+    is no terminal."""
     columns = (
         TextColumn("{task.description:<10}"),
         BarColumn(),
@@ -321,7 +326,8 @@ def bars(stage: str, total: int) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def _log_above_bars() -> Iterator[None]:
-    """Show our own log lines above the bars, in one style; with ``hydra.verbose=true`` those of everybody."""
+    """Show our own log lines above the bars, in one style; with ``hydra.verbose=true`` those of
+    everybody."""
     everybody, ours = logging.getLogger(), logging.getLogger("audit")
     loud = logging.DEBUG in (everybody.level, ours.level)
     logger, before = (everybody if everybody.level == logging.DEBUG else ours), ours.level
@@ -336,7 +342,7 @@ def _log_above_bars() -> Iterator[None]:
         ours.setLevel(before)
 
 
-# --- where it comes from ------------------------------------------------------------------------------------------------
+# --- where it comes from --------------------------------------------------------------------------
 
 
 def provenance() -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Where runs are kept: parameters, metrics, tags and files of every audit, in MLflow. The only door to mlflow.
+"""Where runs are kept: parameters, metrics, tags and files of every audit, in MLflow. The only door
+to mlflow.
 
-Only the job's own process logs, with explicit run ids: no active run, no global tracking URI. mlflow takes seconds to
-import, so it is imported when a store is opened and not before.
+Only the job's own process logs, with explicit run ids: no active run, no global tracking URI.
+mlflow takes seconds to import, so it is imported when a store is opened and not before.
 """
 
 from __future__ import annotations
@@ -56,9 +57,8 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 EXPERIMENT = "audit"
 LOCAL_UI = "http://127.0.0.1:5000"  # where `audit ui` listens unless told otherwise
-CALL_TIMEOUT_S = (
-    30  # for each call of MLflow's, with its retries; MLFLOW_HTTP_REQUEST_TIMEOUT where that is set
-)
+# for each call of MLflow's, with its retries; MLFLOW_HTTP_REQUEST_TIMEOUT where that is set
+CALL_TIMEOUT_S = 30
 UPLOAD_TIMEOUT_S = 600.0  # for the files of a run, some MB
 CREATE_TIMEOUT_S = 300.0  # for the tables of a new database, some hundred statements
 PARENT = "mlflow.parentRunId"
@@ -79,11 +79,12 @@ NETWORKED = {
 }
 
 
-# --- what is logged ---------------------------------------------------------------------------------------------------
+# --- what is logged -------------------------------------------------------------------------------
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested configuration → one key per value, joined by dots. ``choices``, the name of each group's option, comes up.
+    """Nested configuration → one key per value, joined by dots. ``choices``, the name of each
+    group's option, comes up.
 
     >>> flatten({"eps": 1, "protocol": {"train": 0.4}, "choices": {"protocol": "holdout", "case": None}})
     {'eps': 1, 'protocol.train': 0.4, 'protocol': 'holdout'}
@@ -100,7 +101,8 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
-    """Twelve hexadecimal digits that are the same for the same configuration, in whatever order its keys stand.
+    """Twelve hexadecimal digits that are the same for the same configuration, in whatever order its
+    keys stand.
 
     >>> config_hash({"a": 1, "b": 2}) == config_hash({"b": 2, "a": 1}) != config_hash({"a": 1, "b": 3})
     True
@@ -109,7 +111,8 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 
 def metrics(result: Result) -> dict[str, float]:
-    """The numbers of an audit under the names that the MLflow UI shows. Not all of them need be finite."""
+    """The numbers of an audit under the names that the MLflow UI shows. Not all of them need be
+    finite."""
     counts, bounds = result.evidence.counts, result.bounds
     found: dict[str, float | None] = {
         "fpr": counts.fpr,
@@ -133,7 +136,8 @@ def metrics(result: Result) -> dict[str, float]:
     }
     if result.mu_implied:
         found["tightness"] = bounds[0].lower / result.mu_implied
-    # The UI puts what has a / in its name before all that has none, and sorts: these come after what is looked for.
+    # The UI puts what has a / in its name before all that has none, and sorts: these come after
+    # what is looked for.
     for bound in bounds:
         found.setdefault(f"per_estimator.{bound.estimator}.{bound.notion.name}", bound.lower)
     for stage in result.stages:
@@ -184,17 +188,18 @@ def curve(folds: Sequence[Fold], alpha: Array) -> Array:
 def _least_fnr(absent: Array, present: Array, alpha: Array) -> Array:
     if not len(absent) or not len(present):
         return np.full(len(alpha), np.nan)
-    allowed = np.floor(alpha * len(absent) + 1e-9).astype(
-        int
-    )  # that many absent trials may be called present
-    # The first absent score that may not: everything above it is called present, ties with it are not.
+    # that many absent trials may be called present
+    allowed = np.floor(alpha * len(absent) + 1e-9).astype(int)
+    # The first absent score that may not: everything above it is called present, ties with it are
+    # not.
     barred = np.append(absent[::-1], -np.inf)[allowed]
     missed = np.where(allowed < len(absent), np.searchsorted(present, barred, side="right"), 0)
     return missed / len(present)
 
 
 def _curves(result: Result) -> dict[str, Array]:
-    """β at α = 0, 0.01, … 1: measured, and the least that the judged claim allows. Step 1,000 α of two metrics."""
+    """β at α = 0, 0.01, … 1: measured, and the least that the judged claim allows. Step 1,000 α of
+    two metrics."""
     claim = result.claims[0]
     allowed = np.asarray(claim.notion.beta(ALPHA, claim.parameter), float)
     return {"beta": curve(result.evidence.folds, ALPHA), "beta_claimed": allowed}
@@ -257,7 +262,7 @@ def _key(name: str) -> str:
     return re.sub(r"[^\w\-.:/ ]", "_", name, flags=re.ASCII)[:250]
 
 
-# --- the store --------------------------------------------------------------------------------------------------------
+# --- the store ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,7 +288,8 @@ class Store:
         """Open, after making sure that what will be found can be kept.
 
         Raises:
-            AuditError: ``root`` cannot be written or is full; the tracking server or database does not answer.
+            AuditError: ``root`` cannot be written or is full; the tracking server or database does
+                not answer.
         """
         root = resolved(root)
         check_folder(root)
@@ -310,7 +316,8 @@ class Store:
 
     @contextlib.contextmanager
     def one_line(self, what: str) -> Iterator[None]:
-        """MLflow's and the system's errors inside the block as one line; so too, if the database file is gone after it.
+        """MLflow's and the system's errors inside the block as one line; so too, if the database
+        file is gone after it.
 
         Args:
             what: what could not be done, which the line begins with.
@@ -374,7 +381,8 @@ class Store:
         return run
 
     def folder(self, run: str) -> Path:
-        """Where files of a run are to be written before `log_result`: its artifact folder itself, where it is local."""
+        """Where files of a run are to be written before `log_result`: its artifact folder itself,
+        where it is local."""
         with self.one_line(f"run {run} has no folder"):
             uri = self.client.get_run(run).info.artifact_uri or ""
             parsed = urllib.parse.urlparse(uri)
@@ -408,7 +416,8 @@ class Store:
             self._log_images(run)
 
     def log_ladder(self, run: str, found: LadderRun) -> None:
-        """Log an accuracy-first run: its steps as steps of metrics, its end as metrics and tags, its folder.
+        """Log an accuracy-first run: its steps as steps of metrics, its end as metrics and tags,
+        its folder.
 
         Raises:
             AuditError: when the store refuses.
@@ -447,7 +456,8 @@ class Store:
         return run
 
     def finish_sweep(self, parent: str, results: Sequence[Result], status: Status) -> None:
-        """Log the table of what was found, and what was written into the parent's `folder`; close the parent."""
+        """Log the table of what was found, and what was written into the parent's `folder`; close
+        the parent."""
         with self.one_line(f"sweep {parent} cannot be logged"):
             if results:
                 self.client.log_table(parent, _table(results), "sweep.json")
@@ -510,7 +520,8 @@ class Store:
             self.client.log_artifacts(run, str(folder))
 
     def _log_images(self, run: str) -> None:
-        """Figures under a key, beside being files: the UI shows those of several runs next to each other, at half size."""
+        """Figures under a key, beside being files: the UI shows those of several runs next to each
+        other, at half size."""
         import PIL.Image
 
         for path in sorted(self.folder(run).glob("*.png")):
@@ -525,7 +536,8 @@ class Store:
             self.client.set_experiment_tag(self.experiment, name, view)
 
     def _close_orphaned_runs(self) -> None:
-        """Close what says RUNNING and belongs to a process of this machine that is gone: nobody else will."""
+        """Close what says RUNNING and belongs to a process of this machine that is gone: nobody
+        else will."""
         with self.one_line(f"the run log {public(self.uri)} cannot be read"):
             for run in self.client.search_runs(
                 [self.experiment], "attributes.status = 'RUNNING'", max_results=500
@@ -588,11 +600,12 @@ def _is_dead(process: str) -> bool:
         return True
 
 
-# --- opening ----------------------------------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------
 
 
 def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
-    """A client and the experiment's id, made by one process at a time: two at once would both create the tables."""
+    """A client and the experiment's id, made by one process at a time: two at once would both
+    create the tables."""
     import filelock
 
     mlflow_client = _import_client()  # seconds, in which nobody need wait for us
@@ -606,20 +619,21 @@ def _locked(root: Path, uri: str, name: str) -> tuple[MlflowClient, str]:
                 with contextlib.closing(
                     sqlite3.connect(root / "mlflow.db", timeout=20)
                 ) as database:
-                    database.execute(
-                        "PRAGMA journal_mode=WAL"
-                    )  # readers and a writer do not wait for one another
+                    # readers and a writer do not wait for one another
+                    database.execute("PRAGMA journal_mode=WAL")
             limit = CREATE_TIMEOUT_S if is_database(uri) else _call_timeout(uri)
             experiment = within(limit, lambda: _experiment(client, root, uri, name))
             return _TimedClient(client, uri), experiment
     except filelock.Timeout as error:
         raise AuditError(
-            f"{error.lock_file} has been locked for a minute; end the process that holds it and try again"
+            f"{error.lock_file} has been locked for a minute; end the process that holds it and "
+            "try again"
         ) from error
 
 
 class _TimedClient:
-    """mlflow's client, whose calls are given up when they are late. After the first that is, none is made."""
+    """mlflow's client, whose calls are given up when they are late. After the first that is, none
+    is made."""
 
     def __init__(self, client: MlflowClient, uri: str) -> None:
         self._client = client
@@ -652,19 +666,16 @@ def _call_timeout(uri: str) -> float:
 def _import_client() -> type[MlflowClient]:
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", str(CALL_TIMEOUT_S))
-    os.environ.setdefault(
-        "MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2"
-    )  # of its 7 the last waits for two minutes
+    # of its 7 the last waits for two minutes
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     level = os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from mlflow import MlflowClient
 
-    logging.getLogger("mlflow").setLevel(
-        level.upper()
-    )  # it reads the variable only when it is first imported
-    if (
-        level.upper() != "DEBUG"
-    ):  # it prints a traceback of each database error that it raises; we say it in one line
+    # it reads the variable only when it is first imported
+    logging.getLogger("mlflow").setLevel(level.upper())
+    # it prints a traceback of each database error that it raises; we say it in one line
+    if level.upper() != "DEBUG":
         logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     return MlflowClient
 
@@ -678,19 +689,20 @@ def _experiment(client: MlflowClient, root: Path, uri: str, name: str) -> str:
         )
     if found.lifecycle_stage == "deleted":
         raise AuditError(
-            f"the MLflow experiment {name!r} was deleted; bring it back: mlflow experiments restore -x"
-            f" {found.experiment_id}"
+            f"the MLflow experiment {name!r} was deleted; bring it back: mlflow experiments "
+            f"restore -x {found.experiment_id}"
         )
     if not os.environ.get("MLFLOW_TRACKING_URI") and found.artifact_location != artifacts:
         raise AuditError(
-            f"{root} was moved: its files are expected in {found.artifact_location}; move it back, or begin with"
-            f" another folder: root=…"
+            f"{root} was moved: its files are expected in {found.artifact_location}; move it "
+            "back, or begin with another folder: root=…"
         )
     return str(found.experiment_id)
 
 
 def _on_local_disk(path: Path) -> bool:
-    """Whether ``path`` is on no network file system, where WAL would corrupt; where it cannot be known, yes."""
+    """Whether ``path`` is on no network file system, where WAL would corrupt; where it cannot be
+    known, yes."""
     try:
         mounts = [
             line.split() for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()
@@ -703,7 +715,8 @@ def _on_local_disk(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _one_line(what: str, uri: str, root: Path) -> Iterator[None]:
-    """MLflow's and the system's errors as one line with cause and cure; its warnings about its own libraries not at all."""
+    """MLflow's and the system's errors as one line with cause and cure; its warnings about its own
+    libraries not at all."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -737,7 +750,7 @@ def _cure(error: Exception, uri: str, root: Path) -> str:
     return f"{where}, and repeat the command: finished trials are kept"
 
 
-# --- links into the UI ------------------------------------------------------------------------------------------------
+# --- links into the UI ----------------------------------------------------------------------------
 
 
 def run_link(ui: str, experiment: str, run: str) -> str:

@@ -1,6 +1,7 @@
 """`audit --help`: commands, groups with a line on each option, sweeps, values, examples.
 
-What an option is stands in the first comment of its YAML and nowhere else, so that the page cannot go stale.
+What an option is stands in the first comment of its YAML and nowhere else, so that the page cannot
+go stale.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ FLAGS = (
 
 
 def told(path: Path) -> str:
-    """The first sentence, or half sentence, of the comment that a YAML file begins with; nothing where it has none."""
+    """The first sentence, or half sentence, of the comment that a YAML file begins with; nothing
+    where it has none."""
     comment: list[str] = []
     for line in path.read_text("utf-8", "replace").splitlines():
         if not line.startswith("#"):
@@ -66,7 +68,8 @@ def first_part(text: str) -> str:
 
 
 def options(folders: Sequence[Path]) -> dict[str, str]:
-    """Name and line of each option in some folders, in order of name; a later folder's wins. Folders in them come last."""
+    """Name and line of each option in some folders, in order of name; a later folder's wins.
+    Folders in them come last."""
     found = {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
     nested = [
         (path.name, sorted(path.glob("*.yaml")))
@@ -82,7 +85,8 @@ def options(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def values(config: Path) -> dict[str, tuple[str, str]]:
-    """The values at the top of config.yaml: name → what it is if nothing is given, and its comment."""
+    """The values at the top of config.yaml: name → what it is if nothing is given, and its
+    comment."""
     found = (
         re.match(r"(\w+): *([^\s#]+) *(?:#\s*(.*))?$", line)
         for line in config.read_text("utf-8").splitlines()
@@ -140,7 +144,9 @@ def page(
     parts += _block("Flags", FLAGS)
     parts += [
         Text(
-            "\n* if nothing is given. Any value inside an option: group.key=value; audit --cfg job shows them all."
+            "\n"
+            "* if nothing is given. Any value inside an option: group.key=value; audit --cfg job "
+            "shows them all."
         ),
         Text(f"\n{TRUST}"),
     ]

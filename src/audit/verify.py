@@ -1,8 +1,9 @@
-"""What ex-post privacy rests on, computed: E[W] ≤ 1 for each mechanism, and what post-processing leaves of it.
+"""What ex-post privacy rests on, computed: E[W] ≤ 1 for each mechanism, and what post-processing
+leaves of it.
 
-For Gaussians E[W] is an integral of α-tilted Gaussians: sampled from the tilted law, every weighted sample is E[W]
-itself, so that a correct Brownian mechanism gives 1.0 to rounding, whatever stops it. Nothing here is a statistical test
-but where it says so.
+For Gaussians E[W] is an integral of α-tilted Gaussians: sampled from the tilted law, every weighted
+sample is E[W] itself, so that a correct Brownian mechanism gives 1.0 to rounding, whatever stops
+it. Nothing here is a statistical test but where it says so.
 
 References:
     Räisä, Koskela, Honkela, arXiv:2509.22213.
@@ -52,18 +53,21 @@ class Finding:
         return self.least - EXACT <= self.figure <= self.most + EXACT
 
 
-# --- Gaussian ladders ---------------------------------------------------------------------------------------------------
+# --- Gaussian ladders -----------------------------------------------------------------------------
 
 
 def tilted(
     mechanism: Brownian, pair: tuple[Table | Array, Table | Array], trials: int, seed: int
 ) -> Array:
-    """(trials,) W·dQ/dT at samples of the α-tilted law T ∝ p^α·q^(1 − α), up to each run's stop; their mean is E[W].
+    """(trials,) W·dQ/dT at samples of the α-tilted law T ∝ p^α·q^(1 − α), up to each run's stop;
+    their mean is E[W].
 
-    T of Gaussians is the Gaussian around q + α(p − q) with the same covariance. For a correct mechanism each one is 1.
+    T of Gaussians is the Gaussian around q + α(p − q) with the same covariance. For a correct
+    mechanism each one is 1.
 
     Args:
-        mechanism: whose own noise, stopping rule, report and likelihood are used; must know its likelihood.
+        mechanism: whose own noise, stopping rule, report and likelihood are used; must know its
+            likelihood.
         pair: X, which is p's, and X', which is q's.
         trials: samples.
         seed: of the noise.
@@ -84,7 +88,8 @@ def tilted(
 def stopped_by(
     rule: Stop, ladder: Sequence[float], order: float, width: int, trials: int, seed: int
 ) -> Array:
-    """(trials,) as `tilted`, of the ladder itself, stopped by ``rule``, who knows p = (1, 0, …) and q = 0."""
+    """(trials,) as `tilted`, of the ladder itself, stopped by ``rule``, who knows p = (1, 0, …) and
+    q = 0."""
     precision, p, rng = (
         precisions(ladder, order, 1.0),
         np.eye(1, width)[0],
@@ -113,16 +118,15 @@ ORDERS = (1.01, 2.0, 3.0, 32.0)
 
 
 def adaptive(order: float, trials: int, seed: int) -> Array:
-    """(trials,) as `tilted`, of a ladder that makes itself: the next ε is chosen by what came out, and when to stop too.
+    """(trials,) as `tilted`, of a ladder that makes itself: the next ε is chosen by what came out,
+    and when to stop too.
 
-    An adversary takes a small step while q looks likelier, a large one while p does, and stops once the ratio is above 1.
+    An adversary takes a small step while q looks likelier, a large one while p does, and stops once
+    the ratio is above 1.
     """
     rng, eps = np.random.default_rng(seed), np.full(trials, 0.1)
-    spent, total, going = (
-        np.zeros(trials),
-        np.zeros(trials),
-        np.ones(trials, bool),
-    )  # total: Σ precision·z
+    # total: Σ precision·z
+    spent, total, going = np.zeros(trials), np.zeros(trials), np.ones(trials, bool)
     for _ in range(30):
         gain = precisions(eps, order, 1.0) * going
         total += rng.normal(size=trials) * np.sqrt(gain) + gain * order
@@ -148,10 +152,8 @@ def train_and_validate(
     rng, ladder, check, trials = np.random.default_rng(seed), np.array([0.2, 0.6, 1.2]), 0.3, 4000
     precision = precisions(ladder, order, 1.0)
     seen = sequence(np.array([order * (where != "validate")]), precision, trials, rng)[:, :, 0]
-    noise, moves = (
-        1 / math.sqrt(precisions(check, order, 1.0)),
-        np.where(seen > 0.5, 1.0, 0.95),
-    )  # of q to p, at most 1
+    # of q to p, at most 1
+    noise, moves = 1 / math.sqrt(precisions(check, order, 1.0)), np.where(seen > 0.5, 1.0, 0.95)
     tells = moves * (where != "train")
     noisy = rng.normal(size=seen.shape) * noise + order * tells
     stopped = first(noisy > 1.0)
@@ -168,11 +170,12 @@ def train_and_validate(
     return float(np.mean(np.exp((1 - order) * reported + order * ratio(1.0) - ratio(order))))
 
 
-# --- others ------------------------------------------------------------------------------------------------------------
+# --- others ---------------------------------------------------------------------------------------
 
 
 def laplace(order: float, seed: int) -> float:
-    """The largest W·dQ/dP of many runs of `LaplaceReduction`: e^((α − 1)(L − ε)), ≤ 1 for every single output."""
+    """The largest W·dQ/dP of many runs of `LaplaceReduction`: e^((α − 1)(L − ε)), ≤ 1 for every
+    single output."""
     domain = Domain(("a", "b"), (2, 2))
     q, p = Table(domain, np.zeros((3, 2))), Table(domain, np.array([[0, 0]] * 3 + [[1, 1]]))
     steps = LaplaceReduction().release(p, 4000, np.random.default_rng(seed))
@@ -180,7 +183,8 @@ def laplace(order: float, seed: int) -> float:
 
 
 def above_threshold(order: float, eps: float) -> float:
-    """The largest E[W] of AboveThreshold over neighbouring values of three queries, exact; it reports `pure_to_renyi`."""
+    """The largest E[W] of AboveThreshold over neighbouring values of three queries, exact; it
+    reports `pure_to_renyi`."""
     worst, q = 0.0, stopping_law(np.zeros(3), eps, 1.0)
     for move in itertools.product((-1.0, 0.0, 1.0), repeat=3):
         p = stopping_law(np.array(move), eps, 1.0)
@@ -189,16 +193,18 @@ def above_threshold(order: float, eps: float) -> float:
     return worst * math.exp((1 - order) * pure_to_renyi(eps, order))
 
 
-# --- post-processing ------------------------------------------------------------------------------------------------------
+# --- post-processing ------------------------------------------------------------------------------
 
 
 def mean_w(p: Array, q: Array, eps: Array, order: float) -> float:
-    """E_Q[W] of a finite mechanism, whose outputs have the probabilities p and q and report eps, each (n,)."""
+    """E_Q[W] of a finite mechanism, whose outputs have the probabilities p and q and report eps,
+    each (n,)."""
     return float(np.sum(q * np.exp((1 - order) * eps) * (p / q) ** order))
 
 
 def processed(p: Array, eps: Array, kernel: Array) -> Array:
-    """(levels·m,) probabilities of (new output, reported ε): ``kernel`` (n, m) changes outputs, and ε stays."""
+    """(levels·m,) probabilities of (new output, reported ε): ``kernel`` (n, m) changes outputs, and
+    ε stays."""
     levels, place = np.unique(eps, return_inverse=True)
     joint = np.zeros((len(levels), kernel.shape[1]))
     np.add.at(joint, place, p[:, None] * kernel)
@@ -206,7 +212,8 @@ def processed(p: Array, eps: Array, kernel: Array) -> Array:
 
 
 def immunity(trials: int, seed: int) -> tuple[float, float]:
-    """Random finite mechanisms at E[W] = 1, and random kernels: the largest E[W] after, and the mean of them."""
+    """Random finite mechanisms at E[W] = 1, and random kernels: the largest E[W] after, and the
+    mean of them."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(trials):
         n, levels, order = (
@@ -216,9 +223,8 @@ def immunity(trials: int, seed: int) -> tuple[float, float]:
         )
         p, q = rng.dirichlet(np.ones(n)), rng.dirichlet(np.ones(n))
         eps = rng.random(levels)[rng.integers(levels, size=n)]
-        eps = eps + math.log(mean_w(p, q, eps, order)) / (
-            order - 1
-        )  # so that it is exactly 1 before
+        # so that it is exactly 1 before
+        eps = eps + math.log(mean_w(p, q, eps, order)) / (order - 1)
         kernel = rng.dirichlet(np.full(int(rng.integers(1, 6)), 0.3), size=n)
         after = [processed(side, eps, kernel) for side in (p, q)]
         kept = after[1] > 0
@@ -251,7 +257,7 @@ def excess_mass(p: Array, q: Array, eps: float) -> float:
     return float(np.sum(np.maximum(p - math.exp(eps) * q, 0.0)))
 
 
-# --- all of it ------------------------------------------------------------------------------------------------------------
+# --- all of it ------------------------------------------------------------------------------------
 
 
 def findings(seed: int = 0) -> Iterator[Finding]:
@@ -357,9 +363,8 @@ def table(found: Sequence[Finding]) -> object:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    shown = RichTable(
-        "what", "E[W] or figure", "must be", "", box=SIMPLE_HEAD, pad_edge=False
-    )  # as plain_table
+    # as plain_table
+    shown = RichTable("what", "E[W] or figure", "must be", "", box=SIMPLE_HEAD, pad_edge=False)
     for each in found:
         due = (
             f"{each.least:g}"

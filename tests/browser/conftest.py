@@ -1,9 +1,9 @@
 """A real browser: Debian's Chromium, without a window, through selenium.
 
-selenium comes with the test extra. Chromium and its driver are packages of the system, which pip cannot bring:
-``apt-get install -y chromium chromium-driver`` (in CI too; the fixture does it itself where it may, as root in a
-container). Both are taken by their path, so that selenium downloads nothing. Where they cannot be had the tests are
-skipped, and say why.
+selenium comes with the test extra. Chromium and its driver are packages of the system, which pip
+cannot bring: ``apt-get install -y chromium chromium-driver`` (in CI too; the fixture does it itself
+where it may, as root in a container). Both are taken by their path, so that selenium downloads
+nothing. Where they cannot be had the tests are skipped, and say why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def both() -> tuple[str | None, str | None]:
 
 
 def install() -> str:
-    """Have the system's packages brought, one process at a time; why they could not be, or nothing."""
+    """Have the system's packages brought, one process at a time; why they could not be, or
+    nothing."""
     if os.geteuid() or not shutil.which("apt-get"):
         return f"install them: apt-get install {' '.join(PACKAGES)}"
     with filelock.FileLock("/tmp/audit-apt.lock"):
@@ -99,7 +100,8 @@ def page(browser: Chrome) -> Iterator[Chrome]:
 
 @pytest.fixture
 def shots(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Where screenshots are left for people to look at: ``AUDIT_SHOTS``, else a temporary folder."""
+    """Where screenshots are left for people to look at: ``AUDIT_SHOTS``, else a temporary
+    folder."""
     folder = Path(os.environ.get("AUDIT_SHOTS", tmp_path))
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,5 @@
-"""The MLflow UI on a sweep of four audits: what the printed links open on, and what is there to compare."""
+"""The MLflow UI on a sweep of four audits: what the printed links open on, and what is there to
+compare."""
 
 from __future__ import annotations
 
@@ -25,9 +26,13 @@ PATIENCE = 60  # seconds that a page may take on a busy machine
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, str, str]]:
-    """Four audits by the command line, and the UI on them: the store, the printed link and the UI's address."""
+    """Four audits by the command line, and the UI on them: the store, the printed link and the UI's
+    address."""
     folder = tmp_path_factory.mktemp("sweep")
-    words = "mechanism=gaussian attacker=likelihood_ratio trials=400 backend=serial eps=1,2 criterion=advantage,mu_lower -m"
+    words = (
+        "mechanism=gaussian attacker=likelihood_ratio trials=400 backend=serial eps=1,2 "
+        "criterion=advantage,mu_lower -m"
+    )
     environment = {
         name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"
     }
@@ -76,8 +81,10 @@ def wait(page: Chrome, *words: str) -> str:
 
 def scroll(page: Chrome, heading: str) -> None:
     page.execute_script(
-        "const all = [...document.querySelectorAll('[data-testid=experiment-view-compare-runs-chart-area] *')];"
-        "all.find(e => e.children.length === 0 && e.textContent.startsWith(arguments[0])).scrollIntoView()",
+        "const all = "
+        "[...document.querySelectorAll('[data-testid=experiment-view-compare-runs-chart-area] "
+        "*')];all.find(e => e.children.length === 0 && "
+        "e.textContent.startsWith(arguments[0])).scrollIntoView()",
         heading,
     )
 
@@ -110,8 +117,8 @@ def test_the_curves_are_drawn_one_a_run_from_corner_to_corner(
     scroll(look, "Tradeoff curves")
     wait(look, *(f"{name} (beta)" for name in NAMES[:2]))
     drawn = look.execute_script(
-        "return [...document.querySelectorAll('.js-plotly-plot')].map(p => p.data.map(d => [d.type, d.mode,"
-        " d.x ? d.x.length : 0, d.line ? d.line.shape : '', d.name || '']))"
+        "return [...document.querySelectorAll('.js-plotly-plot')].map(p => p.data.map(d => "
+        "[d.type, d.mode, d.x ? d.x.length : 0, d.line ? d.line.shape : '', d.name || '']))"
     )
     lines = [[one for one in chart if one[2] >= 101] for chart in drawn]
     assert any(len(chart) >= 4 for chart in lines), drawn
@@ -160,9 +167,8 @@ def test_four_runs_are_compared_side_by_side(
 def test_all_audits_have_a_view_too(look: Chrome, sweep: tuple[Store, str, str]) -> None:
     store, _, ui = sweep
     look.get(tracking.sweep_link(ui, store.experiment, tracking.ALL))
-    wait(
-        look, *NAMES, "4 matching runs", "What each audit found"
-    )  # not the sweep's own run, which has no verdict
+    # not the sweep's own run, which has no verdict
+    wait(look, *NAMES, "4 matching runs", "What each audit found")
 
 
 @pytest.mark.parametrize(

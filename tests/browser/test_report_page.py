@@ -1,4 +1,5 @@
-"""The report page as a browser shows it: values under the pointer, dark, on a phone, in print, without scripts."""
+"""The report page as a browser shows it: values under the pointer, dark, on a phone, in print,
+without scripts."""
 
 from __future__ import annotations
 
@@ -42,9 +43,10 @@ def readings(page: Chrome, plot: int = 0) -> dict[str, str]:
     """What stands beside the pointer, name → value; nothing where nothing does."""
     return js(
         page,
-        "const box = document.querySelectorAll('[data-plot]')[arguments[0]].querySelector('.reading');"
-        "return !box || box.hidden ? {} : Object.fromEntries([...box.children].map(row =>"
-        " [row.children[0].textContent, row.children[1].textContent]));",
+        "const box = "
+        "document.querySelectorAll('[data-plot]')[arguments[0]].querySelector('.reading');return "
+        "!box || box.hidden ? {} : Object.fromEntries([...box.children].map(row => "
+        "[row.children[0].textContent, row.children[1].textContent]));",
         plot,
     )
 
@@ -84,15 +86,17 @@ def test_the_pointer_reads_every_curve_of_the_figure(
 
 
 def test_dots_are_on_the_drawn_curve(page: Chrome, files: dict[str, Path]) -> None:
-    """The dot at random guessing's corner: measured β at α = 0.3 in pixels, from the axes that matplotlib drew."""
+    """The dot at random guessing's corner: measured β at α = 0.3 in pixels, from the axes that
+    matplotlib drew."""
     page.get(files["audit"].as_uri())
     hover(page, 0.3)
     place = js(
         page,
-        "const plot = document.querySelector('[data-plot]'), dot = plot.querySelector('.dot').getBoundingClientRect(),"
-        " ticks = [...plot.querySelectorAll('svg g[id$=-ytick_1] use, svg g[id$=-ytick_6] use')]"
-        ".map(t => t.getBoundingClientRect());"
-        "return [dot.top + dot.height / 2, ...ticks.map(t => t.top + t.height / 2)];",
+        "const plot = document.querySelector('[data-plot]'), dot = "
+        "plot.querySelector('.dot').getBoundingClientRect(), ticks = "
+        "[...plot.querySelectorAll('svg g[id$=-ytick_1] use, svg g[id$=-ytick_6] use')].map(t => "
+        "t.getBoundingClientRect());return [dot.top + dot.height / 2, ...ticks.map(t => t.top + "
+        "t.height / 2)];",
     )
     dot, zero, one = place
     drawn = (zero - dot) / (zero - one)
@@ -197,9 +201,8 @@ def test_a_phone_scrolls_down_only(
     page.save_screenshot(str(shots / f"{name}_phone.png"))
     js(page, "document.querySelector('main').append(Object.assign(document.createElement('p'),"
              " {style: 'width: 500px', textContent: 'x'}))")  # fmt: skip
-    assert (
-        js(page, "return document.documentElement.scrollWidth") > width
-    )  # what the check would notice
+    # what the check would notice
+    assert js(page, "return document.documentElement.scrollWidth") > width
 
 
 def test_print_opens_the_tables_and_hides_the_buttons(

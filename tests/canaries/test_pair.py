@@ -46,7 +46,7 @@ def test_order_does_not_make_neighbours():
     )
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def save(rows, path):
@@ -97,7 +97,7 @@ def test_a_path_without_an_at_sign_is_asked_for_one():
         Pair(absent="@no.csv", present=(0,))
 
 
-# --- users ------------------------------------------------------------------------------------------------------------
+# --- users ----------------------------------------------------------------------------------------
 
 BASE = ((1, 5), (2, 6), (2, 7))
 
@@ -119,10 +119,8 @@ def test_all_records_of_one_user_replaced():
     ("options", "says"),
     [
         ({"present": (*BASE, (3, 8), (4, 8)), "user": 0}, "records of 2 users"),
-        (
-            {"present": (*BASE, (2, 8)), "user": 0},
-            "no add/remove-user neighbours",
-        ),  # two of theirs would stay
+        # two of theirs would stay
+        ({"present": (*BASE, (2, 8)), "user": 0}, "no add/remove-user neighbours"),
         ({"present": ((1, 5), (2, 0)), "user": 0}, "no add/remove-user neighbours"),
         ({"present": BASE, "user": 0}, "records of 0 users"),
         ({"present": (*BASE, (3, 8))}, r"takes canary.user, .*: 0 … 1"),

@@ -68,7 +68,7 @@ def test_a_missing_file_is_said(files):
         Tabular(csv="no/such.csv", domain_json=files["domain_json"])
 
 
-# --- other pairs than one record more ---------------------------------------------------------------------------------
+# --- other pairs than one record more -------------------------------------------------------------
 
 
 def test_one_record_can_be_replaced_by_the_outlier(files):

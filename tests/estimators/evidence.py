@@ -8,7 +8,8 @@ from audit.core import Counts, Evidence, Fold, Scores
 
 
 def scores(absent, present, first=0):
-    """Scores of both classes, the absent ones first, with places in the stream from ``first`` on."""
+    """Scores of both classes, the absent ones first, with places in the stream from ``first``
+    on."""
     values = np.concatenate([np.asarray(absent, float), np.asarray(present, float)])
     index = first + np.arange(len(values))
     return Scores(values, np.arange(len(values)) >= len(absent), index, index)

@@ -34,7 +34,7 @@ def fold(rng, mu, n, first=0, fitted=NOTHING, known=400):
     return Fold(fitted, chosen, mu / 2, test)
 
 
-# --- beside a slow and obvious version ------------------------------------------------------------------------------
+# --- beside a slow and obvious version ------------------------------------------------------------
 
 
 def slow_wealth(rounds, notion, parameter):
@@ -121,7 +121,7 @@ def test_an_intercept_read_off_the_curve_at_a_kink_is_caught():
     assert 1 - notion.beta(kink, eps) - safe[0] * kink <= most[0]
 
 
-# --- what it promises -------------------------------------------------------------------------------------------------
+# --- what it promises -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,10 +135,11 @@ def test_an_intercept_read_off_the_curve_at_a_kink_is_caught():
     ],
 )
 def test_the_truth_is_refuted_at_any_time_no_more_often_than_nominal(notion, parameter, tpr, fpr):
-    """1,000 courses of 500 pairs at a nominal 10 %, at points on the curve: 152 or more has a chance below 1e-6.
+    """1,000 courses of 500 pairs at a nominal 10 %, at points on the curve: 152 or more has a
+    chance below 1e-6.
 
-    Measured: about 20. The selection was lucky, so that the gambler is bold. The broken twin, who claims so for a
-    parameter that is smaller by 0.35, is caught.
+    Measured: about 20. The selection was lucky, so that the gambler is bold. The broken twin, who
+    claims so for a parameter that is smaller by 0.35, is caught.
     """
     rng = np.random.default_rng(3)
     rounds = [pairs(rng, 500, tpr, fpr, 100, (min(tpr + 0.05, 0.99), fpr)) for _ in range(1000)]
@@ -153,7 +154,8 @@ def test_the_truth_is_refuted_at_any_time_no_more_often_than_nominal(notion, par
 
 
 def test_a_stake_that_saw_the_pairs_is_caught():
-    """The broken twin whose selection is the test itself: at μ = 0 and a nominal 10 %, 1,000 courses of 400 pairs."""
+    """The broken twin whose selection is the test itself: at μ = 0 and a nominal 10 %, 1,000
+    courses of 400 pairs."""
     rng, rich = np.random.default_rng(4), 0
     for _ in range(1000):
         absent, present = rng.normal(size=(2, 400))
@@ -174,11 +176,12 @@ def test_bounds_exceed_the_truth_no_more_often_than_nominal():
     assert sum(lower > 1.0 for lower in found) < 72
 
 
-# --- what it finds ----------------------------------------------------------------------------------------------------
+# --- what it finds --------------------------------------------------------------------------------
 
 
 def test_half_the_noise_is_found_after_a_few_hundred_pairs():
-    """At 1 %: measured median 167 pairs, mean 184, sd 102. A mean of 100 has a sd of 10: 235 is 5 sd above."""
+    """At 1 %: measured median 167 pairs, mean 184, sd 102. A mean of 100 has a sd of 10: 235 is 5
+    sd above."""
     rng, needed = np.random.default_rng(6), []
     for _ in range(100):
         course = wealth([fold(rng, 2 * MU, 3000, known=200)], GDP(), MU)
@@ -189,7 +192,8 @@ def test_half_the_noise_is_found_after_a_few_hundred_pairs():
 
 
 def test_holding_at_any_time_costs_nothing_beside_clopper_pearson():
-    """N = 2000, nominal 10 %: means 0.3626 and 0.3616 of 200 audits, sd of a difference 0.020; −0.016 is 6 sd of 50."""
+    """N = 2000, nominal 10 %: means 0.3626 and 0.3616 of 200 audits, sd of a difference
+    0.020; −0.016 is 6 sd of 50."""
     rng = np.random.default_rng(7)
     found = [Evidence((fold(rng, MU, 2000, known=1000),)) for _ in range(50)]
     bets, counts = (
@@ -238,7 +242,7 @@ def test_a_million_pairs_take_no_more_than_a_second():
     assert time.perf_counter() - start < 2 and lower == pytest.approx(0.448, abs=0.012)
 
 
-# --- what it refuses ----------------------------------------------------------------------------------------------------
+# --- what it refuses ------------------------------------------------------------------------------
 
 
 def test_evidence_that_does_not_allow_a_bet_is_refused():

@@ -1,4 +1,5 @@
-"""Bounds from counts: the figures of REFERENCE.md, slow oracles beside fast code, and what must hold for all counts."""
+"""Bounds from counts: the figures of REFERENCE.md, slow oracles beside fast code, and what must
+hold for all counts."""
 
 import itertools
 import time
@@ -33,7 +34,7 @@ RECIPES = [
 ]
 
 
-# --- golden figures of REFERENCE.md, section 3 --------------------------------------------------------------------
+# --- golden figures of REFERENCE.md, section 3 ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,9 +74,8 @@ def test_the_published_figure_came_from_exchanged_arguments():
     fpr, fnr = rng.beta(949.5, 1051.5, 400_000), rng.beta(743.5, 1257.5, 400_000)
 
     grid = np.linspace(0.42, 0.43, 11)
-    mass = [
-        np.mean(fnr >= GDP().beta(mu, fpr)) for mu in grid
-    ]  # beta(alpha, parameter), called the wrong way round
+    # beta(alpha, parameter), called the wrong way round
+    mass = [np.mean(fnr >= GDP().beta(mu, fpr)) for mu in grid]
     swapped = np.interp(0.1, mass, grid)
     assert swapped == pytest.approx(0.426234, abs=2e-4)  # sd of the simulated quantile 2e-5
     assert joint_bayes(PAPER, GDP(), 0.1) < mu_hat(PAPER.fpr, PAPER.fnr) < swapped
@@ -90,7 +90,7 @@ def test_what_a_perfect_attack_is_expected_to_reach(trials, bound):
     assert found == pytest.approx(bound, abs=6e-5 if bound > 0.4 else 6e-4)
 
 
-# --- oracles --------------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 
 
 def slow_mass(counts, notion, parameter):
@@ -132,7 +132,8 @@ def test_clopper_pearson_is_the_corner_of_exact_one_sided_limits():
 
 
 def _exact_limit(errors, n, significance):
-    """The rate at which P(at most so many errors) = significance, by bisection on the binomial law."""
+    """The rate at which P(at most so many errors) = significance, by bisection on the binomial
+    law."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -140,11 +141,12 @@ def _exact_limit(errors, n, significance):
     return low
 
 
-# --- coverage -------------------------------------------------------------------------------------------------------
+# --- coverage -------------------------------------------------------------------------------------
 
 
 def exceedance(recipe, notion, fpr, fnr, trials, truth):
-    """Probability that the bound exceeds the truth, exactly: the sum over all counts that can happen."""
+    """Probability that the bound exceeds the truth, exactly: the sum over all counts that can
+    happen."""
     fp, fn = (
         np.arange(*binom.ppf((1e-7, 1 - 1e-7), trials, rate).astype(int)) for rate in (fpr, fnr)
     )
@@ -163,7 +165,8 @@ def test_clopper_pearson_exceeds_the_truth_no_more_often_than_it_says(notion, fp
 
 
 def test_the_lower_limits_in_place_of_the_upper_ones_are_caught():
-    """The broken twin. (One rectangle for two rates is careful: the right bound exceeds the truth in about 1 %.)"""
+    """The broken twin. (One rectangle for two rates is careful: the right bound exceeds the truth
+    in about 1 %.)"""
 
     class Twin(ClopperPearson):
         def lower(self, counts, notion):
@@ -181,12 +184,14 @@ def test_the_lower_limits_in_place_of_the_upper_ones_are_caught():
 @pytest.mark.parametrize(("fpr", "mu"), [(0.3, 0.4548), (0.5, 1.0), (0.3, 2.0)])
 def test_joint_bayes_is_calibrated_on_a_smooth_curve(fpr, mu):
     fnr = float(GDP().beta(fpr, mu))
-    # Truth measured on 200,000 draws: 9.7 % to 10.4 %. Six sd of 4,000 draws are 2.8 points: false failure < 1e-6.
+    # Truth measured on 200,000 draws: 9.7 % to 10.4 %. Six sd of 4,000 draws are 2.8 points: false
+    # failure < 1e-6.
     assert abs(over_claims(GDP(), (fpr, fnr), mu, trials=1000, draws=4000) - 0.1) < 0.033
 
 
 def over_claims(notion, rates, truth, trials, draws):
-    """Share of simulated audits whose bound exceeds the truth, which is where the posterior has too little below it."""
+    """Share of simulated audits whose bound exceeds the truth, which is where the posterior has too
+    little below it."""
     tables = np.random.default_rng(1).binomial(trials, rates, (draws, 2))
     return np.mean(
         [posterior(Counts(a, trials - a, b, trials - b), notion)(truth) < 0.1 for a, b in tables]
@@ -198,7 +203,8 @@ def test_the_posterior_says_where_the_bound_is():
 
 
 def test_a_kink_makes_the_whole_curve_over_claim_and_one_line_alone_does_not():
-    """Randomised response at ε = ln 3: REFERENCE.md says 22 % for the joint bound at a nominal 10 %."""
+    """Randomised response at ε = ln 3: REFERENCE.md says 22 % for the joint bound at a nominal 10
+    %."""
     # sd at most 0.0083; six of them are 0.05: false failure < 1e-8
     whole, line = (
         over_claims(n, (0.25, 0.25), np.log(3), 500, 2500) for n in (PureDP(), PureDP().pieces()[0])
@@ -206,7 +212,7 @@ def test_a_kink_makes_the_whole_curve_over_claim_and_one_line_alone_does_not():
     assert abs(whole - 0.22) < 0.05 and abs(line - 0.10) < 0.037
 
 
-# --- what must hold for all counts ----------------------------------------------------------------------------------
+# --- what must hold for all counts ----------------------------------------------------------------
 
 count = st.one_of(st.just(0), st.integers(0, 30), st.integers(0, 10_000_000))
 inner = st.integers(5, 2000)
@@ -270,7 +276,7 @@ def test_a_smaller_significance_gives_a_smaller_bound(fp, tn, fn, tp):
         )
 
 
-# --- evidence -------------------------------------------------------------------------------------------------------
+# --- evidence -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -300,7 +306,7 @@ def test_one_side_of_a_kink_is_chosen_on_selection_trials_only():
     assert ClopperPearson()(evidence(test), ApproximateDP(1e-5)).lower > 0
 
 
-# --- power ----------------------------------------------------------------------------------------------------------
+# --- power ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("notion", NOTIONS, ids=repr)
@@ -318,11 +324,12 @@ def test_the_expected_bound_grows_to_the_truth(recipe, notion):
     assert expected_bound(recipe.lower, notion, 1.0, 100, 100) == bounds[1]
 
 
-# --- speed ----------------------------------------------------------------------------------------------------------
+# --- speed ----------------------------------------------------------------------------------------
 
 
 def test_ten_million_trials_take_no_longer_than_a_thousand():
-    """A factor 40 is allowed for a noisy machine; two-dimensional quadrature would need ten thousand."""
+    """A factor 40 is allowed for a noisy machine; two-dimensional quadrature would need ten
+    thousand."""
 
     def seconds(counts):
         start = time.perf_counter()

@@ -1,4 +1,5 @@
-"""Whole-curve bounds: the asymptotic one, its finite-sample twin, and the band; what they promise, and broken twins."""
+"""Whole-curve bounds: the asymptotic one, its finite-sample twin, and the band; what they promise,
+and broken twins."""
 
 import time
 
@@ -41,7 +42,7 @@ def quantiles(n, mu):
     return z, z + mu
 
 
-# --- the statistic, beside a slow and obvious version ---------------------------------------------------------------
+# --- the statistic, beside a slow and obvious version ---------------------------------------------
 
 
 def slow_statistic(absent, present, mu):
@@ -85,9 +86,8 @@ def test_gains_of_the_bet_are_those_of_the_statistic():
         g = [np.sum(root[row][s >= t[row]]) for s in absent]
         largest = np.sum(ndtr(mu[row] - t[row]) / root[row] - ndtr(-t[row]) * root[row])
         assert gains[row] == pytest.approx(np.array(f) - g - largest)
-    ideal = curve_betting._gains([quantiles(50_000, 1.0)], np.array([1.0]))[0][
-        0
-    ]  # paired rank by rank
+    # paired rank by rank
+    ideal = curve_betting._gains([quantiles(50_000, 1.0)], np.array([1.0]))[0][0]
     assert np.mean(ideal) == pytest.approx(0, abs=2e-3)
     assert np.all(gains.min(axis=1) >= -worst) and variance[:2] == pytest.approx(
         gains.var(axis=1)[:2], rel=0.35
@@ -112,7 +112,7 @@ def test_staircase_moments():
     assert variance[0] == pytest.approx(values**2 @ masses - (values @ masses) ** 2)
 
 
-# --- curve: golden figures and coverage -----------------------------------------------------------------------------
+# --- curve: golden figures and coverage -----------------------------------------------------------
 
 
 def repeated(n, mu, repetitions, significance=0.1, seed=3):
@@ -125,9 +125,8 @@ def test_a_perfect_attack_reaches_the_limit(n, mean):
     """REFERENCE.md, section 3 (600 repetitions: known to ± 0.0013 at N = 2000)."""
     bounds = repeated(n, MU, 600)
     spread = np.sqrt(2 / n)
-    tolerance = (
-        7 * spread / np.sqrt(600)
-    )  # 5 sd of the difference of two such means: false failure < 1e-6
+    # 5 sd of the difference of two such means: false failure < 1e-6
+    tolerance = 7 * spread / np.sqrt(600)
     assert bounds.mean() == pytest.approx(mean, abs=tolerance)
     assert bounds.mean() > 0.99 * (MU - 1.2816 * spread) - 5 * spread / np.sqrt(600)
     twin = repeated(n, MU, 600, significance=0.05)  # the broken twin: two-sided
@@ -137,14 +136,14 @@ def test_a_perfect_attack_reaches_the_limit(n, mean):
 @pytest.mark.parametrize("mu", [0.1, MU, 1.0, 3.0])
 def test_curve_exceeds_the_truth_about_as_often_as_it_says(mu):
     over = np.mean(repeated(1000, mu, 1000, seed=4) > mu)
-    assert (
-        abs(over - 0.1) < 0.055
-    )  # truth 0.085 to 0.115; sd 0.0095, five of them on top: false failure < 1e-5 …
+    # truth 0.085 to 0.115; sd 0.0095, five of them on top: false failure < 1e-5 …
+    assert abs(over - 0.1) < 0.055
     assert over <= 0.1 + 0.055  # … each way, < 1e-6 for over-claiming
 
 
 def test_curve_is_the_same_from_either_side():
-    """G_μ is its own inverse: exchanging the classes and turning the scores round changes nothing."""
+    """G_μ is its own inverse: exchanging the classes and turning the scores round changes
+    nothing."""
     absent, present = gaussian(np.random.default_rng(5), 800, 1.0)
     there, back = (
         curve_bound([(absent, present)], 0.1),
@@ -160,7 +159,8 @@ def test_exchanged_classes_show_nothing():
 
 
 def test_rare_errors_are_no_trouble_and_without_the_floor_they_are(monkeypatch):
-    """REFERENCE.md: with the measured variance alone 25 % at N = 250, μ = 5, 28 % at N = 1000, μ = 6."""
+    """REFERENCE.md: with the measured variance alone 25 % at N = 250, μ = 5, 28 % at N = 1000,
+    μ = 6."""
     over = {
         mu: np.mean(repeated(n, mu, 400, seed=23) > mu)
         for n, mu in ((250, 5.0), (1000, 6.0), (1000, 8.0))
@@ -205,7 +205,7 @@ def test_more_of_the_same_trials_never_lower_the_bound():
     assert bounds == sorted(bounds) and bounds[-1] < MU
 
 
-# --- calibration ----------------------------------------------------------------------------------------------------
+# --- calibration ----------------------------------------------------------------------------------
 
 
 def test_calibration_is_monotone_and_finds_the_normal_scale():
@@ -242,11 +242,12 @@ def test_a_thousand_selection_trials_calibrate_well_enough():
     assert loss.mean() < 0.004 + 5 * loss.std() / np.sqrt(150)  # of 0.41; measured 0.001
 
 
-# --- folds ----------------------------------------------------------------------------------------------------------
+# --- folds ----------------------------------------------------------------------------------------
 
 
 def unstable(rng, blocks, size, columns, ordered):
-    """Folds of an attack that learns noise: rows know nothing, scores are a fitted direction in many columns."""
+    """Folds of an attack that learns noise: rows know nothing, scores are a fitted direction in
+    many columns."""
     rows = rng.normal(size=(blocks * size, columns))
     bits = np.arange(len(rows)) % 2 == 1
     place = np.arange(len(rows)).reshape(blocks, size)
@@ -294,8 +295,10 @@ def null_refuted(ordered, inflation, repetitions=600):
 
 
 def test_folds_of_an_unstable_attack_are_correlated():
-    """REFERENCE.md: K-fold with the naive variance says 18–21 % at a nominal 10 %; progressive 9.4–10.7 %."""
-    # sd at 10 %: 0.0122; five of them, and a little for 40 trials a side: false failure < 1e-6 for the right ones
+    """REFERENCE.md: K-fold with the naive variance says 18–21 % at a nominal 10 %; progressive
+    9.4–10.7 %."""
+    # sd at 10 %: 0.0122; five of them, and a little for 40 trials a side: false failure < 1e-6 for
+    # the right ones
     assert null_refuted(ordered=False, inflation=2.0) < 0.17
     assert null_refuted(ordered=True, inflation=1.0) < 0.17
     assert (
@@ -351,12 +354,11 @@ def test_curve_warns_where_errors_are_few_and_where_scores_are_atoms():
     assert "fewer than 50 errors" in few.warnings[0] and "curve_betting" in few.warnings[0]
     flips = [rng.random(1000) < rate for rate in (0.25, 0.75, 0.25, 0.75)]
     atoms = Curve()(holdout(*flips), GDP())
-    assert (
-        "few values" in atoms.warnings[0] and 0.3 < atoms.lower < 1.349
-    )  # REFERENCE.md: mean 0.62
+    # REFERENCE.md: mean 0.62
+    assert "few values" in atoms.warnings[0] and 0.3 < atoms.lower < 1.349
 
 
-# --- betting --------------------------------------------------------------------------------------------------------
+# --- betting --------------------------------------------------------------------------------------
 
 
 def laplace_mu():
@@ -425,7 +427,7 @@ def test_heavy_tails_and_laplace_are_no_gaussian_and_no_trouble():
     assert max(over.values()) < 200 * 0.1 + 5 * np.sqrt(200 * 0.09)  # false failure < 1e-6
 
 
-# --- DKW ------------------------------------------------------------------------------------------------------------
+# --- DKW ------------------------------------------------------------------------------------------
 
 
 def test_rates_equal_counting():
@@ -449,7 +451,8 @@ def test_dkw_exceeds_the_truth_no_more_often_than_it_says(mu):
 
 
 def test_the_best_threshold_without_paying_for_it_over_claims():
-    """The broken twin: limits that are right at one threshold (z/√2 on each side), the best of all quoted."""
+    """The broken twin: limits that are right at one threshold (z/√2 on each side), the best of all
+    quoted."""
     tail = float(ndtr(-1.2816 / np.sqrt(2)))
 
     def twin(evidence, notion):
@@ -509,7 +512,7 @@ def test_dkw_reads_every_notion(notion):
     assert DKW()(Evidence((Fold(NOTHING, None, 0.0, scores([1.0, 2.0], [])),)), notion).lower == 0
 
 
-# --- all -------------------------------------------------------------------------------------------------------------
+# --- all ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("recipe", [Curve(), CurveBetting(), DKW()], ids=repr)
@@ -533,9 +536,8 @@ def test_ten_thousand_scores_take_well_under_a_second(recipe):
         recipe(evidence, GDP())
         return time.perf_counter() - start
 
-    assert (
-        min(seconds() for _ in range(3)) < 0.5
-    )  # measured: 3, 26 and 1 ms; the benchmark holds it to 100 ms
+    # measured: 3, 26 and 1 ms; the benchmark holds it to 100 ms
+    assert min(seconds() for _ in range(3)) < 0.5
 
 
 @pytest.mark.parametrize("recipe", [Curve, CurveBetting, DKW])

@@ -1,4 +1,5 @@
-"""Are reports true? True ones are not accused, false ones are, by exact likelihoods and by what was learnt."""
+"""Are reports true? True ones are not accused, false ones are, by exact likelihoods and by what was
+learnt."""
 
 import dataclasses
 import math
@@ -21,7 +22,8 @@ CANARY = Table(ZEROS.domain, np.concatenate([ZEROS.records, [[1, 1, 1]]]))
 
 
 def evidence(mechanism, seed, pairs=2000, slope=1.0):
-    """Half as many pairs to choose on as to test; scores are the exact log ratio, times ``slope``."""
+    """Half as many pairs to choose on as to test; scores are the exact log ratio, times
+    ``slope``."""
     rng, sides = np.random.default_rng(seed), []
     for bit, data in enumerate((ZEROS, CANARY)):
         steps = mechanism.release(data, pairs * 3 // 2, rng)
@@ -55,7 +57,8 @@ def test_false_reports_are_caught(mechanism, slope):
 
 
 def test_a_bound_is_below_the_truth():
-    # Every report is too low by 0.25, wherever the run stopped: E[W] = e^(0.25(α − 1)) for Brownian noise.
+    # Every report is too low by 0.25, wherever the run stopped: E[W] = e^(0.25(α − 1)) for Brownian
+    # noise.
     @dataclasses.dataclass(frozen=True)
     class Low(Brownian):
         def report(self, stopped):
@@ -115,7 +118,8 @@ def play(tmp_path, monkeypatch):
 
 def test_an_audit_of_true_reports_finds_no_violation(play):
     result = play("mechanism=brownian", "attacker=likelihood_ratio")
-    # of reports there is no share of the claim that an attack could show: they are refuted, or they are not
+    # of reports there is no share of the claim that an attack could show: they are refuted, or they
+    # are not
     assert result.verdict.word == "inconclusive" and result.verdict.accusing.estimator == "ex_post"
     assert result.bounds[0].estimator == "clopper_pearson" and isinstance(
         result.bounds[0].notion, GDP

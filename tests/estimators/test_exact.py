@@ -1,4 +1,5 @@
-"""The exact bound: brute force on small tables, figures of larger ones, its region, its folds, and broken twins."""
+"""The exact bound: brute force on small tables, figures of larger ones, its region, its folds, and
+broken twins."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def curve(notion, parameter, points=801):
 
 
 def worst_rate(found, notion):
-    """The largest P(bound > truth) over truths just below each value that the bound takes, and over their curves."""
+    """The largest P(bound > truth) over truths just below each value that the bound takes, and over
+    their curves."""
     worst, (absent, present) = 0.0, (n - 1 for n in found.shape)
     for value in np.unique(found[found > 0]):
         truth = value * (1 - 1e-9)
@@ -79,10 +81,8 @@ def test_every_small_table_holds_its_level_falls_in_errors_and_beats_clopper_pea
     found = bounds(Exact(significance), notion, *sides)
     rate = worst_rate(found, notion)
     assert rate <= significance  # exact sums, nothing is drawn
-    assert rate >= 0.9 * significance or (sides, significance) == (
-        (12, 12),
-        0.01,
-    )  # and the level is used
+    # and the level is used
+    assert rate >= 0.9 * significance or (sides, significance) == ((12, 12), 0.01)
     assert np.all(np.diff(found, axis=0) <= 0) and np.all(np.diff(found, axis=1) <= 0)
     other = bounds(ClopperPearson(significance=significance), notion, *sides)
     assert np.all(found[other > 0] >= other[other > 0])
@@ -119,7 +119,8 @@ def test_a_region_is_where_the_bound_is_above_the_claim(estimate, notion):
 
 
 def test_the_order_is_the_likelihood_bound_of_half_counts():
-    """T by its definition: the c at which the least distance from the curve is κ, by a dense scan."""
+    """T by its definition: the c at which the least distance from the curve is κ, by a dense
+    scan."""
     level = half_counts.kappa(0.05)
     for notion, (fp, fn, absent, present) in itertools.product(
         NOTIONS, [(3, 5, 40, 60), (0, 20, 50, 50)]
@@ -138,7 +139,8 @@ def test_the_order_is_the_likelihood_bound_of_half_counts():
 
 
 def test_a_frontier_whose_rates_differ_in_their_last_bit_is_one():
-    """At this claim two points of the curve lead to rates of the same square root (seen in the coverage bench)."""
+    """At this claim two points of the curve lead to rates of the same square root (seen in the
+    coverage bench)."""
     notion, claim, level = ApproximateDP(delta=0.01), 0.08056732677589473, 0.821187207574908
     largest = half_counts.frontier(notion, claim, 250, 250, level, np.arange(251))
     there = largest[largest >= 0]
@@ -215,11 +217,12 @@ def test_trials_needed():
     )
 
 
-# --- folds ----------------------------------------------------------------------------------------------------------
+# --- folds ----------------------------------------------------------------------------------------
 
 
 def adversary(total, test, notion, parameter):
-    """The best game against a weighted sum, by plain sums over every count and 4,001 points of the curve."""
+    """The best game against a weighted sum, by plain sums over every count and 4,001 points of the
+    curve."""
     fpr, fnr = curve(notion, parameter, 4001)
     value = np.ones(total + 1)
     for absent, present in reversed(test.folds):

@@ -43,7 +43,7 @@ def at_least(hits, audits):
     return float(betaincinv(hits, audits - hits + 1, FALSE)) if hits else 0.0
 
 
-# --- golden -----------------------------------------------------------------------------------------------------------
+# --- golden ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_references_figures_of_f_dp(made, right, mu, eps):
     assert gdp_epsilon(found, 1e-5) == pytest.approx(eps, abs=5e-6)
 
 
-# --- oracles ----------------------------------------------------------------------------------------------------------
+# --- oracles --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,8 @@ def test_f_dp_is_the_recursion_without_shortcuts(m, g, v):
 
 
 def test_a_gamblers_money_is_a_martingale_at_the_hardest_law(monkeypatch):
-    """Exactly: over all 2^9 outcomes of guesses that are right with probability q, he has 1 in the mean at every look."""
+    """Exactly: over all 2^9 outcomes of guesses that are right with probability q, he has 1 in the
+    mean at every look."""
     q = expit(0.7)
     mean = 0.0
     for outcome in itertools.product([True, False], repeat=9):
@@ -146,7 +147,7 @@ def test_a_bound_grows_with_right_guesses_and_knows_nothing_of_wrong_ones(make):
     assert np.isfinite(make().lower(np.ones(500, bool), GDP()))
 
 
-# --- a bound in one notion is one in another --------------------------------------------------------------------------
+# --- a bound in one notion is one in another ------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [OneRun, OneRunBetting])
@@ -198,7 +199,7 @@ def test_ideal_guesses_are_as_often_right_as_a_gaussian_shift_allows():
     assert right[:1000].mean() == pytest.approx((z[order] > 0)[:20_000].mean(), abs=0.012)
 
 
-# --- what is read, and what is refused ----------------------------------------------------------------------------
+# --- what is read, and what is refused ------------------------------------------------------------
 
 
 def test_the_surest_guess_comes_first():
@@ -250,7 +251,7 @@ def test_estimators_for_independent_trials_refuse_one_run(make):
         make()(Evidence((Fold(index[:0], halves[0], 0.5, halves[1]),)), GDP())
 
 
-# --- how often a bound exceeds the truth ------------------------------------------------------------------------------
+# --- how often a bound exceeds the truth ----------------------------------------------------------
 
 AUDITS = 1_000
 
@@ -275,7 +276,8 @@ def test_the_truth_is_exceeded_no_more_often_than_promised(make, notion):
 
 
 def test_a_twin_that_does_not_pay_for_its_search_is_caught():
-    """Each number of guesses at the full significance: at least one exceeds the truth far too often."""
+    """Each number of guesses at the full significance: at least one exceeds the truth far too
+    often."""
     right = responses(1.0, 200, AUDITS, 0)
     twins = [OneRun(0.1, (portion,)) for portion in one_run.PORTIONS]
     over = np.any(
@@ -294,7 +296,8 @@ def test_a_twin_that_looks_at_a_p_value_after_every_guess_is_caught():
 
 @pytest.mark.slow
 def test_dependence_between_canaries_is_no_violation():
-    """All answer at ε = 1 with probability 0.797, or none: each record is 1-GDP. False failure ≤ 1e-6."""
+    """All answer at ε = 1 with probability 0.797, or none: each record is 1-GDP. False
+    failure ≤ 1e-6."""
     right = responses(1.0, 1000, AUDITS, 2, together=0.797)
     for estimate, notion in (
         (OneRun(0.1), PureDP()),
@@ -305,7 +308,8 @@ def test_dependence_between_canaries_is_no_violation():
 
 
 def test_a_twin_that_takes_canaries_for_independent_channels_is_caught_by_the_dependent_mixture():
-    """Clopper–Pearson on the canaries as if they were runs: it rejects 1-GDP in most of the runs."""
+    """Clopper–Pearson on the canaries as if they were runs: it rejects 1-GDP in most of the
+    runs."""
     right = responses(1.0, 1000, AUDITS, 2, together=0.797)
     rate = right.mean(axis=1)
     z = 1.2816 * np.sqrt(rate * (1 - rate) / 1000)
@@ -313,7 +317,7 @@ def test_a_twin_that_takes_canaries_for_independent_channels_is_caught_by_the_de
     assert at_least(int(np.sum(np.array(implied) > 1.0)), AUDITS) > 0.5
 
 
-# --- cost -------------------------------------------------------------------------------------------------------------
+# --- cost -----------------------------------------------------------------------------------------
 
 
 def test_ten_thousand_scores_are_bet_on_within_50_ms():

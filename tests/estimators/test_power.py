@@ -23,7 +23,8 @@ CLAIM = 0.4548
     "accuser", [Exact(0.05), ClopperPearson(significance=0.05)], ids=["exact", "clopper_pearson"]
 )
 def test_power_is_the_share_of_audits_that_find_it(accuser):
-    """2,000 tables drawn at the detectable truth: the share has sd 0.9 %, so 0.045 is 5 sd (5.7e-7)."""
+    """2,000 tables drawn at the detectable truth: the share has sd 0.9 %, so 0.045 is 5 sd
+    (5.7e-7)."""
     n = 500
     truth = detectable(accuser, GDP(), CLAIM, n, n)
     rate = midpoint(GDP(), truth)

@@ -1,4 +1,5 @@
-"""Bets on the whole score: no pair that keeps the claim lets them gain, what they find, and broken twins."""
+"""Bets on the whole score: no pair that keeps the claim lets them gain, what they find, and broken
+twins."""
 
 import itertools
 import math
@@ -29,11 +30,12 @@ def fold(rng, eps, known, absent, present=None):
     return Fold(NOTHING, scores(*drawn[:2]), 0.5, scores(*drawn[2:], 2 * known))
 
 
-# --- validity: the worst pair, found by linear programming ----------------------------------------------------------
+# --- validity: the worst pair, found by linear programming ----------------------------------------
 
 
 def largest_mean(of_absent, of_present, eps, delta):
-    """The largest E f(X) + E g(Y) over all (ε, δ)-indistinguishable pairs of laws on k values, X absent, Y present."""
+    """The largest E f(X) + E g(Y) over all (ε, δ)-indistinguishable pairs of laws on k values, X
+    absent, Y present."""
     k = len(of_absent)
     subsets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))
     rows = np.concatenate(
@@ -91,7 +93,7 @@ def test_a_twin_that_does_not_pay_for_delta_gains():
     )
 
 
-# --- validity: all outcomes of a small test, over a scan of all pairs of three-valued scores -------------------------
+# --- validity: all outcomes of a small test, over a scan of all pairs of three-valued scores ------
 
 
 def rejecting(eps, delta, significance, absent, present):
@@ -125,12 +127,11 @@ def test_the_size_of_a_small_test_is_at_most_nominal_for_every_pair(absent, pres
     eps, significance = 0.1, 0.4
     found = rejecting(eps, delta, significance, absent, present)
     assert len(found) and size(found, eps, delta) <= significance
-    assert (
-        size(found, 20 * eps, delta) > significance
-    )  # a test that takes ε for a twentieth of itself would fail
+    # a test that takes ε for a twentieth of itself would fail
+    assert size(found, 20 * eps, delta) > significance
 
 
-# --- validity: whole bounds, simulated -------------------------------------------------------------------------------
+# --- validity: whole bounds, simulated ------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -149,7 +150,8 @@ def test_bounds_exceed_a_laplace_no_more_often_than_nominal():
 
 
 def test_sorted_trials_are_no_evidence():
-    """False failure: P(Bin(40, 0.1) > limit) ≤ 1e-6; without the permutation sorted trials are refuted more often."""
+    """False failure: P(Bin(40, 0.1) > limit) ≤ 1e-6; without the permutation sorted trials are
+    refuted more often."""
     rng, audits = np.random.default_rng(3), 40
     found = twin = 0
     for _ in range(audits):
@@ -161,7 +163,7 @@ def test_sorted_trials_are_no_evidence():
     assert found <= binom.ppf(1 - 1e-6, audits, 0.1) < twin
 
 
-# --- what it finds ---------------------------------------------------------------------------------------------------
+# --- what it finds --------------------------------------------------------------------------------
 
 
 def test_a_laplace_of_a_quarter_more_is_found_where_one_threshold_needs_1160_trials():
@@ -179,12 +181,10 @@ def test_a_laplace_of_a_quarter_more_is_found_where_one_threshold_needs_1160_tri
 def test_power_is_that_of_the_same_test():
     rate = 1 / (1 + math.exp(1.25))
     p, q = [1 - rate, rate], [rate, 1 - rate]
-    assert WholeScore(0.01).power(PureDP(), 1.0, p, q, 471, 471, 80) == pytest.approx(
-        0.8, abs=0.23
-    )  # 5 sd
-    assert (
-        WholeScore(0.01).power(PureDP(), 1.25, p, q, 471, 471, 40) <= 0.15
-    )  # P(Bin(40, 0.01) > 6) ≤ 1e-6
+    # 5 sd
+    assert WholeScore(0.01).power(PureDP(), 1.0, p, q, 471, 471, 80) == pytest.approx(0.8, abs=0.23)
+    # P(Bin(40, 0.01) > 6) ≤ 1e-6
+    assert WholeScore(0.01).power(PureDP(), 1.25, p, q, 471, 471, 40) <= 0.15
 
 
 @pytest.mark.parametrize("notion", [PureDP(), ApproximateDP(0.01)], ids=["pure", "approximate"])
@@ -224,7 +224,7 @@ def test_infinite_scores_and_empty_classes():
     assert WholeScore()(Evidence((Fold(NOTHING, known, 0.0, empty),)), PureDP()).lower == 0
 
 
-# --- what it refuses -------------------------------------------------------------------------------------------------
+# --- what it refuses ------------------------------------------------------------------------------
 
 
 def test_evidence_that_it_cannot_read_is_refused():

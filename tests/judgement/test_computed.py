@@ -1,4 +1,5 @@
-"""Of every mechanism that knows the exact curve of its pair: the honest ones keep their claims, bugs do not."""
+"""Of every mechanism that knows the exact curve of its pair: the honest ones keep their claims,
+bugs do not."""
 
 from pathlib import Path
 

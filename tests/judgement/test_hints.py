@@ -107,7 +107,7 @@ def test_an_option_of_a_hint_replaces_the_commands_own():
     )
 
 
-# --- the spending schedule ----------------------------------------------------------------------------------------------
+# --- the spending schedule ------------------------------------------------------------------------
 
 
 def test_all_looks_together_spend_the_error_probability_and_no_more():
@@ -121,7 +121,7 @@ def test_each_look_has_a_seed_of_its_own():
     assert len(set(seeds)) == len(seeds) and [fresh_seed(s, 1) for s in range(3)] == [0, 1, 2]
 
 
-# --- what the rows say ----------------------------------------------------------------------------------------------------
+# --- what the rows say ----------------------------------------------------------------------------
 
 
 def trials(absent, present):
@@ -140,7 +140,8 @@ RNG = np.random.default_rng(0)
     (RNG.integers(0, 5, 2000), RNG.integers(0, 5, 2000), None),
 ])  # fmt: skip
 def test_what_stands_out_in_the_rows(absent, present, stands_out):
-    """Laws at fixed seeds; a difference is called one from 6 standard deviations on, so that chance has 1e-8 a column."""
+    """Laws at fixed seeds; a difference is called one from 6 standard deviations on, so that chance
+    has 1e-8 a column."""
     found = diagnose(trials(absent.astype(float), present.astype(float)), constant=False)
     assert [name for name in ("atoms", "two_sided") if getattr(found, name)] == (
         [stands_out] if stands_out else []

@@ -34,7 +34,8 @@ def test_the_standard_error_of_mu_hat_is_that_of_repeated_audits():
 
 @pytest.mark.parametrize("estimate", [JointBayes(), Curve()])
 def test_the_standard_error_of_a_bound_is_that_of_repeated_audits(estimate):
-    """40 audits: the sd of their bounds is known to 11 %, the mean of 10 jackknife errors to 6 %: 5 sd are 63 %."""
+    """40 audits: the sd of their bounds is known to 11 %, the mean of 10 jackknife errors to 6 %: 5
+    sd are 63 %."""
     found = [evidence(1.0, trials=2000, seed=seed) for seed in range(40)]
     spread = np.std([estimate(each, GDP()).lower for each in found])
     stated = np.mean([error_of_bound(estimate, each) for each in found[:10]])
@@ -53,7 +54,8 @@ def test_strength_is_in_the_claims_own_parameter():
 
 
 def test_the_upper_limit_is_too_low_in_no_more_than_five_per_cent():
-    """60 tables at the midpoint of μ = 1, 500 a side: 3 expected below the truth; 15 or more has a chance of 2e-7."""
+    """60 tables at the midpoint of μ = 1, 500 a side: 3 expected below the truth; 15 or more has a
+    chance of 2e-7."""
     rng, rate = np.random.default_rng(1), float(ndtr(-0.5))
     low = 0
     for fp, fn in rng.binomial(500, rate, (60, 2)):
@@ -71,7 +73,8 @@ def table(counts):
 
 
 def test_the_lower_limit_is_too_high_in_no_more_than_five_per_cent():
-    """As above, at a corner: randomised response of ε = 1, where a Bayesian limit is too high in far more."""
+    """As above, at a corner: randomised response of ε = 1, where a Bayesian limit is too high in
+    far more."""
     rng, rate = np.random.default_rng(2), 1 / (1 + np.e)
     claim, high = Claim(PureDP(), 2.0), 0
     for fp, fn in rng.binomial(500, rate, (60, 2)):
@@ -81,11 +84,11 @@ def test_the_lower_limit_is_too_high_in_no_more_than_five_per_cent():
 
 
 def test_pooled_counts_of_k_folds_count_half():
-    """Their variance is about twice the binomial one: the upper limit is farther off than that of progressive folds."""
+    """Their variance is about twice the binomial one: the upper limit is farther off than that of
+    progressive folds."""
     crossed = evidence(1.0, protocol=Crossfit)
-    folds = dataclasses.replace(
-        crossed, folds=crossed.folds[::-1]
-    )  # no longer in the order in which they were used
+    # no longer in the order in which they were used
+    folds = dataclasses.replace(crossed, folds=crossed.folds[::-1])
     one, other = strength_of(crossed, CLAIM), strength_of(folds, CLAIM)
     assert other.upper - other.estimate == pytest.approx(1.41 * (one.upper - one.estimate), rel=0.1)
 

@@ -102,9 +102,11 @@ def test_a_computed_curve_is_compared_with_a_tolerance_for_rounding():
 
 
 def test_a_delta_that_is_a_little_too_large_is_a_computed_violation():
-    """classic10: (10, 1e-5) is claimed, δ is 2.3e-5; no number of counted trials that anyone has shows it."""
+    """classic10: (10, 1e-5) is claimed, δ is 2.3e-5; no number of counted trials that anyone has
+    shows it."""
     mu = 10 / math.sqrt(2 * math.log(1.25e5))
-    # the events that show it have a false positive rate of about 1e-9: a grid in normal quantiles reaches them
+    # the events that show it have a false positive rate of about 1e-9: a grid in normal quantiles
+    # reaches them
     z = np.linspace(-9, 9, 2001)
     alpha = 0.5 * np.array([math.erfc(-x / math.sqrt(2)) for x in z])
     found = computed_excess(

@@ -7,21 +7,25 @@ from audit.mechanisms.broken import less_noise
 
 
 def scale_is(sample, sd, sigmas=5.0):
-    """Whether a Gaussian sample has this standard deviation: false failure 6e-7 (5 sigmas, two-sided).
+    """Whether a Gaussian sample has this standard deviation: false failure 6e-7 (5 sigmas,
+    two-sided).
 
-    The log of a sample's sd has sd √(1/2n); 30 % off is found with certainty from n = 2,000 on (8 sigmas beyond).
+    The log of a sample's sd has sd √(1/2n); 30 % off is found with certainty from n = 2,000 on (8
+    sigmas beyond).
     """
     sample = np.ravel(sample)
     return abs(np.log(np.std(sample) / sd)) < sigmas * np.sqrt(0.5 / len(sample))
 
 
 def mean_is(sample, value, sigmas=5.0):
-    """Whether a sample's mean is this: false failure 6e-7 (5 sigmas, two-sided, by the sample's own sd)."""
+    """Whether a sample's mean is this: false failure 6e-7 (5 sigmas, two-sided, by the sample's own
+    sd)."""
     return abs(np.mean(sample) - value) < sigmas * np.std(sample) / np.sqrt(len(sample))
 
 
 def is_log_ratio(absent, present):
-    """E exp(l) = 1 under the absent side and E exp(−l) = 1 under the present one: false failure 1.2e-6 in all."""
+    """E exp(l) = 1 under the absent side and E exp(−l) = 1 under the present one: false failure
+    1.2e-6 in all."""
     return mean_is(np.exp(absent), 1.0) and mean_is(np.exp(-np.asarray(present)), 1.0)
 
 
@@ -35,15 +39,15 @@ def log_ratios(mechanism, absent, present, trials=100_000, seed=0):
 
 
 def curve_is(beta, absent, present, failure=1e-6):
-    """Whether every likelihood-ratio test's true rates can lie on the curve ``beta``: false failure ``failure`` in all.
+    """Whether every likelihood-ratio test's true rates can lie on the curve ``beta``: false failure
+    ``failure`` in all.
 
-    By Dvoretzky, Kiefer, Wolfowitz and Massart both rates of all thresholds are within √(ln(4/failure)/2n) of the
-    measured ones at once: finite-sample.
+    By Dvoretzky, Kiefer, Wolfowitz and Massart both rates of all thresholds are within
+    √(ln(4/failure)/2n) of the measured ones at once: finite-sample.
     """
     thresholds = np.unique(np.round(np.concatenate([absent, present]), 9))
-    thresholds = (
-        thresholds[:: max(1, len(thresholds) // 2000)] - 5e-10
-    )  # between the values that rounding splits
+    # between the values that rounding splits
+    thresholds = thresholds[:: max(1, len(thresholds) // 2000)] - 5e-10
     fpr = 1 - np.searchsorted(np.sort(absent), thresholds) / len(absent)
     fnr = np.searchsorted(np.sort(present), thresholds) / len(present)
     off = [np.sqrt(np.log(4 / failure) / (2 * len(side))) for side in (absent, present)]
@@ -53,7 +57,8 @@ def curve_is(beta, absent, present, failure=1e-6):
 
 
 def shares_are(counts, chances, failure=1e-6):
-    """Whether counts of outcomes can be multinomial with these chances: false failure ``failure`` (exact, Bonferroni)."""
+    """Whether counts of outcomes can be multinomial with these chances: false failure ``failure``
+    (exact, Bonferroni)."""
     total = int(np.sum(counts))
     pairs = zip(counts, chances, strict=True)
     return all(

@@ -22,7 +22,8 @@ def patterns(queries, cutoff):
 
 
 def loss(noise, queries, cutoff):
-    """The log-ratio of ⊥ⁿ⊤ᶜ between 0ⁿ1ᶜ and 1ⁿ0ᶜ at threshold 0: the worst one of the known bugs."""
+    """The log-ratio of ⊥ⁿ⊤ᶜ between 0ⁿ1ᶜ and 1ⁿ0ᶜ at threshold 0: the worst one of the known
+    bugs."""
     zeros = np.repeat([0.0, 1.0], [queries, cutoff])
     said = np.repeat([BELOW, ABOVE], [queries, cutoff])
     return log_probability(zeros, said, 0.0, noise) - log_probability(1 - zeros, said, 0.0, noise)
@@ -33,7 +34,8 @@ def test_the_correct_one_comes_to_eps_and_the_one_that_ignores_the_cutoff_far_be
     assert loss(AboveThreshold(eps=1, cutoff=cutoff).noise, 100, cutoff) == pytest.approx(
         1.0, abs=2e-3
     )
-    # Lyu, Su, Li's Algorithm 4: ε/4 for the threshold, the rest for the answers, as if there were one.
+    # Lyu, Su, Li's Algorithm 4: ε/4 for the threshold, the rest for the answers, as if there were
+    # one.
     assert loss((4.0, 4 / 3), 100, cutoff) == pytest.approx((1 + 6 * cutoff) / 4, abs=2e-3)
 
 

@@ -1,9 +1,11 @@
-"""One batched program against mbi run one by one on the same noise, with selection on: equal in every marginal.
+"""One batched program against mbi run one by one on the same noise, with selection on: equal in
+every marginal.
 
-After 100 steps every marginal agrees with mbi's to 1e-6, nearly all to 1e-12. Later mbi's line search compares losses
-whose difference is below the last bit, near ½·weight·gap² = 2⁻⁵²·loss, a gap of about 1e-6: there mbi differs from itself
-when the noise changes by its last bit. So for all 1,000 steps mbi is given the same loss less a constant (see
-`centred`), with which its own line search sees what it does; on the published pair every marginal then agrees to 1e-6.
+After 100 steps every marginal agrees with mbi's to 1e-6, nearly all to 1e-12. Later mbi's line
+search compares losses whose difference is below the last bit, near ½·weight·gap² = 2⁻⁵²·loss, a gap
+of about 1e-6: there mbi differs from itself when the noise changes by its last bit. So for all
+1,000 steps mbi is given the same loss less a constant (see `centred`), with which its own line
+search sees what it does; on the published pair every marginal then agrees to 1e-6.
 """
 
 import itertools
@@ -22,7 +24,8 @@ PAIR = WorstCase()
 
 
 def mixed(rows=120, sizes=(2, 3, 5), seed=5):
-    """Columns of unlike sizes with rare values, so that compression merges some values of a column and not all."""
+    """Columns of unlike sizes with rare values, so that compression merges some values of a column
+    and not all."""
     rng = np.random.default_rng(seed)
     chances = [np.array([0.9, *([0.1 / (size - 1)] * (size - 1))]) for size in sizes]
     records = np.stack(
@@ -40,7 +43,8 @@ def one_by_one(domain, measurements, total, iterations):
 
 
 def descent(space, listed, total, iterations):
-    """mbi's mirror descent as it is; where it takes all steps, once more from the start with its loss centred."""
+    """mbi's mirror descent as it is; where it takes all steps, once more from the start with its
+    loss centred."""
     library = marginals.mbi()
     loss = library.marginal_loss.from_linear_measurements(listed, space)
     model = library.estimation.MirrorDescent().estimate(
@@ -55,10 +59,12 @@ def descent(space, listed, total, iterations):
 
 
 def centred(loss, near, total):
-    """mbi's loss less a constant, its value at the table ``near``: written out by its slope there, so no digit cancels.
+    """mbi's loss less a constant, its value at the table ``near``: written out by its slope there,
+    so no digit cancels.
 
-    Of the slope its mean is taken, which changes the loss by a constant again, since a table sums to ``total``; the
-    table is one clique, for which this takes away all that would round. Minimum, steps and decisions are mbi's.
+    Of the slope its mean is taken, which changes the loss by a constant again, since a table sums
+    to ``total``; the table is one clique, for which this takes away all that would round. Minimum,
+    steps and decisions are mbi's.
     """
     library = marginals.mbi()
     import jax

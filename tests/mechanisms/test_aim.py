@@ -41,7 +41,7 @@ def test_claims_zcdp_and_never_the_implied_mu():
     assert claims[2].parameter > math.sqrt(2 * RHO)
 
 
-# --- rounds -----------------------------------------------------------------------------------------------------------
+# --- rounds ---------------------------------------------------------------------------------------
 
 
 def test_rounds_follow_the_stock_schedule():
@@ -115,7 +115,8 @@ def test_chances_are_those_of_the_exponential_mechanism():
 
 
 def test_picks_come_as_often_as_their_chances_say(played):
-    """Σ over trials of (picked − chance) has mean 0 for every candidate; 6 candidates: false failure 4e-6 / 10."""
+    """Σ over trials of (picked − chance) has mean 0 for every candidate; 6 candidates: false
+    failure 4e-6 / 10."""
     for runs, data in zip(played, (ABSENT, PRESENT), strict=True):
         weights = aim.weights_of(data.domain)
         for now in runs.history[:2]:
@@ -129,7 +130,7 @@ def test_picks_come_as_often_as_their_chances_say(played):
             assert not all(sharper)
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------------
+# --- the whole ------------------------------------------------------------------------------------
 
 
 def test_noise_is_what_was_promised_and_a_broken_one_is_found():

@@ -1,4 +1,5 @@
-"""The Brownian and the Laplace ladder: their laws, their reports, and what a wrong scale would look like."""
+"""The Brownian and the Laplace ladder: their laws, their reports, and what a wrong scale would look
+like."""
 
 import dataclasses
 
@@ -37,7 +38,8 @@ def test_covariances_are_the_smaller_variance_and_a_wrong_one_is_seen():
     seen = sequence(np.zeros(1), precision, n, np.random.default_rng(0))[:, :, 0]
     due = 1 / np.maximum.outer(precision, precision)
     off = np.abs(np.cov(seen.T) - due) / np.sqrt((np.outer(*[1 / precision] * 2) + due**2) / n)
-    # The standard error of a covariance is √((σ_i²σ_j² + c²)/n); nine of them, so 9e-6·… a false failure: 1e-6 at 5.3.
+    # The standard error of a covariance is √((σ_i²σ_j² + c²)/n); nine of them, so 9e-6·… a false
+    # failure: 1e-6 at 5.3.
     assert off.max() < 5.3
     fresh = np.random.default_rng(0).normal(size=(n, 3)) / np.sqrt(precision)
     assert (
@@ -59,9 +61,8 @@ def test_each_step_of_the_laplace_ladder_is_laplace_and_a_gaussian_is_not():
     scale = np.array([4.0, 2.0, 1.0])
     noise = coupled(scale, 20_000, 1, np.random.default_rng(2))[:, :, 0]
     for k in range(3):
-        assert (
-            stats.kstest(noise[:, k], stats.laplace(scale=scale[k]).cdf).pvalue > 1e-6 / 3
-        )  # 1e-6 in all
+        # 1e-6 in all
+        assert stats.kstest(noise[:, k], stats.laplace(scale=scale[k]).cdf).pvalue > 1e-6 / 3
     assert stats.kstest(noise[:, 2], stats.norm(scale=2**0.5).cdf).pvalue < 1e-6
     assert stats.kstest(noise[:, 2] * 1.3, stats.laplace(scale=1.0).cdf).pvalue < 1e-6
 
@@ -70,9 +71,8 @@ def test_given_the_last_step_the_first_does_not_depend_on_the_data():
     # What it adds is its own: the increment is independent of the last step's noise.
     noise = coupled(np.array([2.0, 1.0]), 20_000, 1, np.random.default_rng(3))[:, :, 0]
     correlation = np.corrcoef(noise[:, 0] - noise[:, 1], noise[:, 1])[0, 1]
-    assert (
-        abs(correlation) < CERTAIN * np.sqrt(1 / 20_000) * 3
-    )  # fourth moments of a Laplace are 6 times a normal's
+    # fourth moments of a Laplace are 6 times a normal's
+    assert abs(correlation) < CERTAIN * np.sqrt(1 / 20_000) * 3
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,8 @@ def test_a_pure_report_caps_every_ratio():
     ],
 )
 def test_log_ratios_are_those_of_a_likelihood(mechanism):
-    # E_absent[e^L] = 1 whatever the mechanism reports; L is bounded well enough here for a normal tail.
+    # E_absent[e^L] = 1 whatever the mechanism reports; L is bounded well enough here for a normal
+    # tail.
     ratio = mechanism.release(ZEROS, 60_000, np.random.default_rng(6)).log_ratio(ZEROS, CANARY)
     value = np.minimum(np.exp(ratio), 1e3)
     assert abs(value.mean() - 1) < CERTAIN * value.std() / np.sqrt(len(value)) + 0.02

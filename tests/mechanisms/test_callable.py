@@ -128,7 +128,8 @@ def test_the_trial_that_is_named_is_the_one_that_raised(target):
         (
             "listed",
             True,
-            "it put out None (NoneType); release finite numbers, or count it as an event: features=events",
+            "it put out None (NoneType); release finite numbers, or count it as an event: "
+            "features=events",
         ),
         ("telling", False, "'y[1]' is there with the canary only"),
     ],

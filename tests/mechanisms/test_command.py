@@ -136,7 +136,10 @@ def test_what_is_no_row_of_numbers_is_an_event(program):
     assert np.isfinite(rows).all() and not np.array_equal(rows[2], rows[3])
 
 
-LEAVES_ONE_BEHIND = "import subprocess; left = subprocess.Popen(['sleep', '600']); open('left', 'w').write(str(left.pid))"
+LEAVES_ONE_BEHIND = (
+    "import subprocess; left = subprocess.Popen(['sleep', '600']); open('left', "
+    "'w').write(str(left.pid))"
+)
 
 BROKEN = [
     (
@@ -212,13 +215,16 @@ def test_death_at_trial_4711_is_named_and_finished_blocks_are_kept(program, tmp_
     """With batch=1 every trial is a request: the 2,356th one with the record is trial 4711."""
     code = GOOD.replace("\nfor", "\ncount = 0\nfor").replace(
         "    rng =",
-        "    count += len(ask['data']) == 2\n    if count == 2356: sys.exit('out of memory')\n    rng =",
+        "    count += len(ask['data']) == 2\n"
+        "    if count == 2356: sys.exit('out of memory')\n"
+        "    rng =",
     )
     game = Game(program(code, batch=1), PAIR, BlackBox(), seed=0)
     with pytest.raises(AuditError) as error:
         Played(game, Serial(), tmp_path / "trials").trials(0, 10_000)
     assert str(error.value) == (
-        "Command, trial 4711 (seed 0, block 4): it left without an answer (exit status 1); its last words: 'out of memory'"
+        "Command, trial 4711 (seed 0, block 4): it left without an answer (exit status 1); its "
+        "last words: 'out of memory'"
     )
     kept = Cache(tmp_path / "trials", game)
     assert [kept.load(block) is not None for block in range(6)] == [True] * 4 + [False] * 2

@@ -72,7 +72,8 @@ def test_ten_answers_averaged_against_one():
     values = ten.release(ABSENT, 20_000, np.random.default_rng(0)).public().values
     assert Composition([Laplace(eps=1), Toy()]).block == Toy.block < ten.block
     assert values.shape == (20_000, 10) and ten.claims[0].parameter == pytest.approx(1.0)
-    # A mean of ten has excess kurtosis 0.3, which makes the sd of ln sd 7 % larger: false failure 3e-7.
+    # A mean of ten has excess kurtosis 0.3, which makes the sd of ln sd 7 % larger: false failure
+    # 3e-7.
     assert scale_is(values.mean(axis=1), 4.4721, sigmas=5.5)
     assert not scale_is(values.mean(axis=1), 1.3 * 4.4721, sigmas=5.5)
     assert math.sqrt(2) * Laplace(eps=1).added_scale == pytest.approx(1.4142, abs=5e-5)

@@ -58,9 +58,8 @@ def test_its_curve_keeps_zcdp_and_is_not_that_of_the_gaussian():
     exact = mechanism.tradeoff(alpha, ABSENT, PRESENT)
     assert np.all(exact >= ZCDP().beta(alpha, mechanism.rho) - 1e-9)
     assert np.any(exact < GDP().beta(alpha, math.sqrt(2 * mechanism.rho)) - 1e-3)
-    assert np.allclose(
-        mechanism.tradeoff(exact, ABSENT, PRESENT), alpha, atol=1e-9
-    )  # its own inverse
+    # its own inverse
+    assert np.allclose(mechanism.tradeoff(exact, ABSENT, PRESENT), alpha, atol=1e-9)
 
 
 def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not():
@@ -74,8 +73,6 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
 
 
 def test_census_2020_budgets():
-    assert [round(eps_from_rho(rho, 1e-10), 2) for rho in (2.5553, 0.0747)] == [
-        17.14,
-        2.47,
-    ]  # as published
+    # as published
+    assert [round(eps_from_rho(rho, 1e-10), 2) for rho in (2.5553, 0.0747)] == [17.14, 2.47]
     assert [round(simple_eps_from_rho(rho, 1e-10), 3) for rho in (2.56, 0.07)] == [17.915, 2.609]

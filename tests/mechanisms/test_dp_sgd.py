@@ -30,7 +30,7 @@ from audit.protocols import Holdout
 jax = set_up_jax()
 
 
-# --- against a slow twin ----------------------------------------------------------------------------------------------
+# --- against a slow twin --------------------------------------------------------------------------
 
 
 def slow(mechanism, data, seed, sigma):
@@ -103,7 +103,8 @@ def test_it_is_the_slow_one(kind, make, changes):
 
 @pytest.mark.slow
 def test_it_learns():
-    """Nearly without noise, a real example that is trained on is known: its loss falls from ln 2."""
+    """Nearly without noise, a real example that is trained on is known: its loss falls from ln
+    2."""
     data = Planted(rows=500).data([False])
     right = dataclasses.replace(data, canary_labels=1 - data.canary_labels)
     loss = DPSGD(eps=100.0, delta=0.1).release(right, 2, np.random.default_rng(0)).loss
@@ -147,7 +148,7 @@ def test_what_does_not_fit_is_refused_in_one_line():
         ShuffledBatches(eps=2.0, delta=1e-3, rate=0.3)
 
 
-# --- the accountant ---------------------------------------------------------------------------------------------------
+# --- the accountant -------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -159,9 +160,8 @@ def test_the_noise_keeps_the_claim_and_no_much_smaller_one_does(eps, delta):
         event = dp_accounting.PoissonSampledDpEvent(
             0.1, dp_accounting.GaussianDpEvent(sigma * scale)
         )
-        accountant = pld.PLDAccountant(
-            value_discretization_interval=1e-4
-        )  # ten times finer than the mechanism's own
+        # ten times finer than the mechanism's own
+        accountant = pld.PLDAccountant(value_discretization_interval=1e-4)
         return accountant.compose(dp_accounting.SelfComposedDpEvent(event, 20)).get_delta(eps)
 
     assert spent(1.0) <= delta < spent(0.99)
@@ -180,7 +180,7 @@ def test_forgotten_epochs_are_not_accounted_for():
     assert broken.steps == honest.steps == 20
 
 
-# --- many runs: what an honest one shows, and every bug --------------------------------------------------------------
+# --- many runs: what an honest one shows, and every bug -------------------------------------------
 
 EPS, DELTA = 0.1, 0.5
 """A claim on the advantage: where δ is small, a doubled leak takes some 1/δ trials to see."""
@@ -206,13 +206,15 @@ def lower(mechanism, significance):
 
 
 def test_an_honest_one_keeps_its_claim_and_shows_it():
-    """Above the claim with probability ≤ 1e-6; the exact ratio's mean under the absent law is 1 (6 standard errors)."""
+    """Above the claim with probability ≤ 1e-6; the exact ratio's mean under the absent law is 1 (6
+    standard errors)."""
     honest = DPSGD(eps=EPS, delta=DELTA, epochs=2)
     assert lower(honest, 1e-6) <= EPS
     absent, present = (ratios(honest, bit, 9) for bit in (False, True))
     mean = np.minimum(np.exp(absent), 20.0)
     assert np.mean(mean) <= 1 + 6 * np.std(mean) / math.sqrt(EACH)
-    # δ(ε) is reached to within 6 standard errors: the attack misses nothing of what the accountant allows.
+    # δ(ε) is reached to within 6 standard errors: the attack misses nothing of what the accountant
+    # allows.
     reached = np.mean(present >= EPS) - math.exp(EPS) * np.mean(absent >= EPS)
     assert abs(reached - DELTA) < 6 * math.sqrt(0.25 / EACH) * (1 + math.exp(EPS)) / 1.4
 
@@ -222,7 +224,8 @@ def test_an_honest_one_keeps_its_claim_and_shows_it():
     "twin", ["noise_twice", "clip_sum", "shuffled", "noise_constant", "epoch_off"]
 )
 def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
-    """At 1e-6. The leaks are such that δ(0.1) is at least 0.65 for a claim of 0.5: 8 standard errors."""
+    """At 1e-6. The leaks are such that δ(0.1) is at least 0.65 for a claim of 0.5: 8 standard
+    errors."""
     monkeypatch.chdir(tmp_path)
     cli._register()
     words = [
@@ -237,7 +240,7 @@ def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
     assert lower(plan.mechanism, 1e-6) > EPS
 
 
-# --- one run ----------------------------------------------------------------------------------------------------------
+# --- one run --------------------------------------------------------------------------------------
 
 
 def one_run(tmp_path, monkeypatch, *words):
@@ -264,7 +267,8 @@ def one_run(tmp_path, monkeypatch, *words):
 
 @pytest.mark.slow
 def test_one_run_finds_noise_divided_twice_and_no_fault_with_an_honest_one(tmp_path, monkeypatch):
-    """False alarm: 1 % by the bound, at a fixed seed; at a millionth the honest one's bound is below its claim too."""
+    """False alarm: 1 % by the bound, at a fixed seed; at a millionth the honest one's bound is
+    below its claim too."""
     honest = one_run(tmp_path, monkeypatch, "mechanism=dp_sgd")
     assert honest.verdict.word != "violation"
     assert OneRun(1e-6)(honest.evidence, ApproximateDP(1e-9)).lower <= 2

@@ -63,7 +63,8 @@ def test_log_ratio_is_exact(degree):
 
 
 def test_the_strong_adversary_sees_exactly_the_claim():
-    """mu_hat at the best threshold is 0.4548 ± 0.0126 · √(20/n in thousands) a side; half the noise shows 0.91."""
+    """mu_hat at the best threshold is 0.4548 ± 0.0126 · √(20/n in thousands) a side; half the noise
+    shows 0.91."""
     for scale, mu in ((1.0, 0.45478), (0.5, 0.90956)):
         ratios = [
             release(20_000, data, seed, noise_fraction=scale).log_ratio(ABSENT, PRESENT)

@@ -45,9 +45,8 @@ def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not
     ratios = log_ratios(GeometricMechanism(eps=1), ABSENT, PRESENT)
     assert set(np.round(np.concatenate(ratios), 12)) == {-1.0, 1.0}
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.3 * r for r in ratios))
-    assert curve_is(
-        lambda a: GeometricMechanism(eps=1).tradeoff(a, ABSENT, PRESENT), *ratios
-    )  # false failure 1e-6
+    # false failure 1e-6
+    assert curve_is(lambda a: GeometricMechanism(eps=1).tradeoff(a, ABSENT, PRESENT), *ratios)
     for share in (0.7, 1.3):
         broken = with_noise(GeometricMechanism, share, eps=1)
         assert not curve_is(lambda a, m=broken: m.tradeoff(a, ABSENT, PRESENT), *ratios)

@@ -23,17 +23,15 @@ def test_counts_of_every_level_and_the_exact_total():
 def test_the_budget_is_split_by_shares_and_spent_whole():
     mechanism = HierarchicalCounts(**CLAIMED, shares=(2, 1, 1))
     sigma = mechanism.release(ABSENT, 2, np.random.default_rng(0)).sigma
-    per_level = [
-        2 / (2 * sigma[first] ** 2) for first in (0, 2, 6)
-    ]  # two cells of each level change by 1
+    # two cells of each level change by 1
+    per_level = [2 / (2 * sigma[first] ** 2) for first in (0, 2, 6)]
     assert per_level == pytest.approx(np.array([0.5, 0.25, 0.25]) * mechanism.rho)
     first, second = mechanism.claims
     assert first.notion == ZCDP() and first.parameter == mechanism.rho
     assert first.neighbours == second.neighbours == "replace_one"
     changed = mechanism.counts(PRESENT) - mechanism.counts(ABSENT)
-    assert np.sum(changed**2 / (2 * sigma**2)) == pytest.approx(
-        mechanism.rho
-    )  # the pair crosses every level
+    # the pair crosses every level
+    assert np.sum(changed**2 / (2 * sigma**2)) == pytest.approx(mechanism.rho)
 
 
 def test_noise_is_what_the_claim_says_and_a_broken_one_is_found():
@@ -55,7 +53,8 @@ def test_log_ratio_is_one_and_its_divergence_is_the_claim():
     mechanism = HierarchicalCounts(**CLAIMED)
     absent, present = log_ratios(mechanism, ABSENT, PRESENT)
     assert is_log_ratio(absent, present) and not is_log_ratio(1.3 * absent, 1.3 * present)
-    # Kullback–Leibler, the order 1, is ρ for Gaussians and for discrete ones that shift by whole numbers.
+    # Kullback–Leibler, the order 1, is ρ for Gaussians and for discrete ones that shift by whole
+    # numbers.
     assert mean_is(present, mechanism.rho) and mean_is(-absent, mechanism.rho)
 
 

@@ -102,9 +102,8 @@ def test_a_group_of_k_leaks_at_most_k_eps_and_so_does_it_here(k):
     assert np.max(np.abs(ratio)) == pytest.approx(0.5 * k)
     alpha = np.linspace(0.001, 1, 100)
     most = np.max(PureDP().parameter(alpha, Laplace(eps=0.5).tradeoff(alpha, ABSENT, group)))
-    assert most == pytest.approx(
-        0.5 * k
-    )  # replace-one, one gone and one come, is a group of 2: twice add/remove
+    # replace-one, one gone and one come, is a group of 2: twice add/remove
+    assert most == pytest.approx(0.5 * k)
 
 
 def test_log_ratio_is_the_one_of_two_laplace_densities():

@@ -39,9 +39,8 @@ def test_total_is_pooled_by_precision_and_never_below_one():
     sums = [10 + rng.normal(0, sd, 100_000) for sd in (3.0, 1.0)]
     pooled = marginals.total_of(sums, [9.0, 1.0])
     assert mean_is(pooled, 10.0)
-    assert np.std(pooled) == pytest.approx(
-        np.sqrt(0.9), rel=0.02
-    )  # relative sd of a sample's sd: 0.0022
+    # relative sd of a sample's sd: 0.0022
+    assert np.std(pooled) == pytest.approx(np.sqrt(0.9), rel=0.02)
     assert marginals.total_of([np.array([-50.0])], [1.0]).tolist() == [1.0]
 
 
@@ -55,7 +54,7 @@ def test_projection_is_a_sum():
         np.testing.assert_allclose(marginals.project(DOMAIN, joint, clique), slow)
 
 
-# --- fits -----------------------------------------------------------------------------------------------------------
+# --- fits -----------------------------------------------------------------------------------------
 
 
 def problem(n, seed=0):
@@ -73,7 +72,7 @@ def test_a_trials_bits_do_not_depend_on_how_many_are_fitted():
     np.testing.assert_allclose(fitted.sum(axis=1), 20.0)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def drawn(joint, rows, structure, n, seed=0):
@@ -108,9 +107,8 @@ def test_rows_follow_the_model_and_their_number_is_given(structure):
             counts_of(records, clique),
             marginals.project(DOMAIN, joint[None], clique)[0] / 12.3 * 50,
         )
-        for cell in range(
-            DOMAIN.size(clique)
-        ):  # 97 cells of 10 cliques: false failure below 97 · 6e-7 · 3
+        # 97 cells of 10 cliques: false failure below 97 · 6e-7 · 3
+        for cell in range(DOMAIN.size(clique)):
             spread = counts[:, cell]
             assert mean_is(spread, expected[cell], 6.0) or np.ptp(spread) == 0, (clique, cell)
             wrong += not mean_is(spread, expected[cell] * 1.05 + 0.1)

@@ -37,7 +37,7 @@ def test_claims_zcdp_and_never_the_implied_mu():
     assert MST(eps=1, delta=0.01).claims[2].parameter > claims[2].parameter > math.sqrt(2 * RHO)
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------
 
 
 def test_columns_and_pairs_get_the_stock_noise_and_a_broken_one_is_found():
@@ -90,7 +90,7 @@ def test_scores_have_sensitivity_one():
     assert np.abs(first.scores(PRESENT) - first.scores(ABSENT)).max() <= 1 + 1e-9
 
 
-# --- selection --------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 def trees_of(columns):
@@ -143,7 +143,7 @@ def test_trees_are_chosen_by_the_exponential_mechanism():
     )
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------------
+# --- the whole ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,8 @@ def test_log_ratio_against_probabilities_one_by_one():
 
 
 def test_leaks_as_much_as_the_reference_says(played):
-    """Exact likelihood ratio: mu_hat .373 (20,000 a side); sd .0253 at 5,000 a side; 5 sigmas: false failure 6e-7."""
+    """Exact likelihood ratio: mu_hat .373 (20,000 a side); sd .0253 at 5,000 a side; 5 sigmas:
+    false failure 6e-7."""
     ratios = [played[True, bit].log_ratio(ABSENT, PRESENT) for bit in (0, 1)]
     found = -ndtri(np.mean(ratios[0] >= 0)) - ndtri(np.mean(ratios[1] < 0))
     assert abs(found - 0.375) < 5 * 0.0255
@@ -238,7 +239,8 @@ def test_insider_columns_hold_the_score_of_the_gaussian_part(played):
 
 
 def test_insider_columns_lose_no_measurement_where_values_are_partly_merged():
-    """The fresh counts of every column can be read back in every trial, and the pairs' counts beside them."""
+    """The fresh counts of every column can be read back in every trial, and the pairs' counts
+    beside them."""
     runs = release(400, mixed(rows=25))
     columns, first, apart = runs.insider(), runs.first, 0
     at = {name: columns.values[:, i] for i, name in enumerate(columns.names)}

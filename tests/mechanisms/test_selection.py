@@ -32,9 +32,8 @@ def test_permute_and_flip_is_noisy_max_with_exponential_noise():
     noise = np.random.default_rng(3).exponential(2, size=(100_000, 3))
     winners = np.argmax(np.array([3, 2, 1]) + noise, axis=1)
     law = np.exp(PermuteAndFlip(eps=1, candidates=3).law(VOTES))
-    assert shares_are(
-        np.bincount(winners, minlength=3), law
-    )  # false failure 1e-6; Ding et al. 2021
+    # false failure 1e-6; Ding et al. 2021
+    assert shares_are(np.bincount(winners, minlength=3), law)
     assert not shares_are(
         np.bincount(winners, minlength=3), np.exp(Exponential(eps=1, candidates=3).law(VOTES))
     )
@@ -73,9 +72,8 @@ def test_keeps_its_claim_on_every_replaced_vote_and_comes_near_it(make):
 def test_likelihood_ratio_tests_lie_on_the_curve_and_those_of_other_noise_do_not(make):
     ratios = log_ratios(make(eps=2), ABSENT, PRESENT)
     assert is_log_ratio(*ratios) and not is_log_ratio(*(1.5 * r for r in ratios))
-    assert curve_is(
-        lambda a: make(eps=2).tradeoff(a, ABSENT, PRESENT), *ratios
-    )  # false failure 1e-6
+    # false failure 1e-6
+    assert curve_is(lambda a: make(eps=2).tradeoff(a, ABSENT, PRESENT), *ratios)
     for share in (0.7, 1.3):
         assert not curve_is(
             lambda a, s=share: with_noise(make, s, eps=2).tradeoff(a, ABSENT, PRESENT), *ratios

@@ -1,4 +1,5 @@
-"""Every basic mechanism as it is audited, on its own pair: the honest one is not accused, a quarter of its noise is."""
+"""Every basic mechanism as it is audited, on its own pair: the honest one is not accused, a quarter
+of its noise is."""
 
 import dataclasses
 
@@ -37,9 +38,8 @@ def test_the_honest_one_is_not_accused_and_a_quarter_of_its_noise_is(name, tmp_p
         game = Game(all_with_noise(plan.mechanism, share), plan.challenge, plan.features, seed=0)
         source = Played(game, Serial(), tmp_path / "trials")
         evidence = Holdout(trials=10_000)(source, LikelihoodRatio(), ClaimLower(), claim)
-        return ClopperPearson(significance=1e-7)(
-            evidence, claim.notion
-        ).lower  # finite-sample: false failure 1e-7
+        # finite-sample: false failure 1e-7
+        return ClopperPearson(significance=1e-7)(evidence, claim.notion).lower
 
     assert 0 < found(1.0) <= claim.parameter
     assert found(0.25) > claim.parameter

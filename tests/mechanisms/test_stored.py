@@ -149,7 +149,7 @@ def test_two_arrays_of_scores_need_no_labels(tmp_path):
     )
 
 
-# --- columns that are no outputs ------------------------------------------------------------------------------------------
+# --- columns that are no outputs ------------------------------------------------------------------
 
 
 def suspects(tmp_path, **columns):
@@ -158,7 +158,8 @@ def suspects(tmp_path, **columns):
 
 
 def test_a_column_that_is_a_label_or_a_row_number_is_named(tmp_path):
-    """By chance a column of 200 continuous numbers separates two sides of 100 with probability 2·100!²/200! < 1e-58."""
+    """By chance a column of 200 continuous numbers separates two sides of 100 with probability
+    2·100!²/200! < 1e-58."""
     rng = np.random.default_rng(0)
     present = np.arange(200) % 2
     found = suspects(
@@ -192,7 +193,8 @@ def test_an_index_is_left_out_and_said(table, tmp_path):
     file = File(path=str(tmp_path / "a.csv"), claim=GaussianDP(mu=1))
     assert file.recorded().columns == ("score", "other") and not file.suspects()
     assert file.notes(None) == (
-        "The first column of a.csv has no name: it is taken for a data frame's index, and left out.",
+        "The first column of a.csv has no name: it is taken for a data frame's index, and left "
+        "out.",
     )
 
 
@@ -201,7 +203,7 @@ def test_no_more_can_be_played(table, tmp_path):
         write(table, tmp_path / "rows.csv").release(None, 2, np.random.default_rng(0))
 
 
-# --- the source (audit.game.Stored) ---------------------------------------------------------------------------------------
+# --- the source (audit.game.Stored) ---------------------------------------------------------------
 
 
 def recorded(absent, present):

@@ -109,7 +109,8 @@ def test_a_trial_does_not_depend_on_the_others():
 
 
 def test_sums_are_taken_by_one_thread_as_on_ray(monkeypatch):
-    """Else their last bits, and by them which steps are taken, would depend on who plays a block."""
+    """Else their last bits, and by them which steps are taken, would depend on who plays a
+    block."""
     seen, descend = [], trees.Tree.descend
 
     def threads():

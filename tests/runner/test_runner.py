@@ -30,7 +30,8 @@ def soon(condition, seconds=20.0):
 
 
 def alive(pid):
-    """Whether a process runs; one that has ended and that nobody has asked for its status does not."""
+    """Whether a process runs; one that has ended and that nobody has asked for its status does
+    not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"

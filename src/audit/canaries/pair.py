@@ -24,16 +24,16 @@ class Pair:
     """Two data sets as lists of records, each a number or a list of numbers.
 
     Args:
-        absent: the records without the canary, or ``@`` and the path of a file that holds them: its columns are the
-            numbers of a record.
+        absent: the records without the canary, or ``@`` and the path of a file that holds them: its
+            columns are the numbers of a record.
         present: those with it.
-        neighbours: ``add_remove``: one record more; ``replace_one``: as many, one of them another; with ``_user``: all
-            records of one user more, or others, which takes ``user``.
+        neighbours: ``add_remove``: one record more; ``replace_one``: as many, one of them another;
+            with ``_user``: all records of one user more, or others, which takes ``user``.
         user: place of the number that says whose a record is, from 0; it stays among the numbers.
 
     Raises:
-        AuditError: a file that cannot be read, records of different lengths, or data sets that are no such neighbours
-            (order does not matter).
+        AuditError: a file that cannot be read, records of different lengths, or data sets that are
+            no such neighbours (order does not matter).
     """
 
     absent: tuple[Record, ...] | str
@@ -57,22 +57,24 @@ class Pair:
             mends = (len(gone), len(come)) == CHANGED[other]
             cure = f"give canary.neighbours={other}" if mends else "change one record only"
             raise AuditError(
-                f"canary.present differs from canary.absent by {len(gone)} records gone and {len(come)} come, which are"
-                f" no {relation(self.neighbours)} neighbours; {cure}"
+                f"canary.present differs from canary.absent by {len(gone)} records gone and "
+                f"{len(come)} come, which are no {relation(self.neighbours)} neighbours; {cure}"
             )
         if self.user is not None:
             raise AuditError(
-                f"canary.user={self.user} goes with neighbours that differ in all records of a user:"
-                f" canary.neighbours={self.neighbours}_user"
+                f"canary.user={self.user} goes with neighbours that differ in all records of a "
+                f"user: canary.neighbours={self.neighbours}_user"
             )
 
     def _refuse_unless_one_user(self, width: int) -> None:
         """All that differs must be of one user, and all of theirs must differ."""
         if self.user is None or not 0 <= self.user < width:
             raise AuditError(
-                f"canary.neighbours={self.neighbours} takes canary.user, the place of the number that says whose a record"
-                f" is: 0 … {width - 1}" if width else "canary.user takes records of several numbers; give lists"
-            )  # fmt: skip
+                f"canary.neighbours={self.neighbours} takes canary.user, the place of the number "
+                f"that says whose a record is: 0 … {width - 1}"
+                if width
+                else "canary.user takes records of several numbers; give lists"
+            )
         gone, come = self._differences
         whose = {_user(record, self.user) for record in gone + come}
         # Records of theirs that both data sets have would stay when the user leaves.
@@ -84,9 +86,9 @@ class Pair:
         added = self.neighbours == "add_remove_user"
         if len(whose) != 1 or not come or bool(gone) == added or (added and stays):
             raise AuditError(
-                f"canary.present differs from canary.absent in records of {len(whose)} users ({len(gone)} gone,"
-                f" {len(come)} come), which are no {relation(self.neighbours)} neighbours; change all records of one user"
-                " only, or canary.neighbours"
+                f"canary.present differs from canary.absent in records of {len(whose)} users "
+                f"({len(gone)} gone, {len(come)} come), which are no {relation(self.neighbours)} "
+                "neighbours; change all records of one user only, or canary.neighbours"
             )
 
     @property
@@ -166,8 +168,8 @@ def _numbers(key: str, path: Path, name: str, column: Array) -> Array:
     if np.isnan(numbers).any():
         row = int(np.argmax(np.isnan(numbers)))
         raise AuditError(
-            f"canary.{key}: {path}, row {row + 1}: {name}={str(column[row])[:40]} is no number; write numbers, or use"
-            " canary=tabular, which encodes categories"
+            f"canary.{key}: {path}, row {row + 1}: {name}={str(column[row])[:40]} is no number; "
+            "write numbers, or use canary=tabular, which encodes categories"
         )
     return numbers
 

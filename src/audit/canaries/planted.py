@@ -26,9 +26,10 @@ class Planted:
     """A data set of examples, and canaries that are added to it or not.
 
     Args:
-        kind: ``mislabelled``: real examples, taken out of the data, with a wrong label; ``blank``: zeros with any label,
-            all alike for audits in one run; ``dirac``: no example at all but a gradient of one coordinate, the strongest
-            there is, for those who may insert gradients.
+        kind: ``mislabelled``: real examples, taken out of the data, with a wrong label; ``blank``:
+            zeros with any label, all alike for audits in one run; ``dirac``: no example at all but
+            a gradient of one coordinate, the strongest there is, for those who may insert
+            gradients.
         dataset: ``digits`` (10 classes) or ``breast_cancer`` (2).
         count: canaries.
         rows: base examples; None: all that there are.
@@ -51,8 +52,8 @@ class Planted:
         taken = self.count if self.kind == "mislabelled" else 0
         if taken + (self.rows or 1) > there:
             raise AuditError(
-                f"{self.dataset} has {there} examples: no {self.rows or 1} are left beside canary.count={taken} of them;"
-                " lower one of the two"
+                f"{self.dataset} has {there} examples: no {self.rows or 1} are left beside "
+                f"canary.count={taken} of them; lower one of the two"
             )
 
     @property

@@ -46,22 +46,27 @@ class _Parts:
 
 @dataclass(frozen=True, config=STRICT)
 class Tabular:
-    """The records of a file, and one record, or all records of one user, that are there or not, or replaced.
+    """The records of a file, and one record, or all records of one user, that are there or not, or
+    replaced.
 
     Args:
-        csv: path of a table, of one of `audit.files.KINDS`; columns beyond the domain's are ignored.
-        domain_json: path of a domain file, see `audit.domains`. The domain is given, never read from the data.
-        canary: a record as ``{"column": value, …}``, put in beside the file's; or ``outlier``: the record of the file
-            whose cells are rarest, or the user with most records, rare ones counting more; or the name of a user.
-        neighbours: ``add_remove``: the canary is added. ``replace_one``: it replaces ``instead``. With ``_user``: all
-            records of one user are, which takes ``user``.
-        instead: the record that the canary replaces, as ``{"column": value, …}``; or ``typical``: one like the record of
-            the file whose cells are commonest. A user's are replaced by as many of it.
+        csv: path of a table, of one of `audit.files.KINDS`; columns beyond the domain's are
+            ignored.
+        domain_json: path of a domain file, see `audit.domains`. The domain is given, never read
+            from the data.
+        canary: a record as ``{"column": value, …}``, put in beside the file's; or ``outlier``: the
+            record of the file whose cells are rarest, or the user with most records, rare ones
+            counting more; or the name of a user.
+        neighbours: ``add_remove``: the canary is added. ``replace_one``: it replaces ``instead``.
+            With ``_user``: all records of one user are, which takes ``user``.
+        instead: the record that the canary replaces, as ``{"column": value, …}``; or ``typical``:
+            one like the record of the file whose cells are commonest. A user's are replaced by as
+            many of it.
         user: the column that says whose record each is, beside those of the domain.
 
     Raises:
-        AuditError: a file that cannot be read, a missing column, a value or a canary outside the domain, a user that is
-            not there.
+        AuditError: a file that cannot be read, a missing column, a value or a canary outside the
+            domain, a user that is not there.
     """
 
     csv: str
@@ -74,8 +79,9 @@ class Tabular:
     def __post_init__(self) -> None:
         if self.neighbours.endswith("_user") != (self.user is not None):
             raise AuditError(
-                f"canary.neighbours={self.neighbours} with canary.user={self.user or 'null'}: neighbours that differ in all"
-                " records of a user take both, such as canary.user=name canary.neighbours=add_remove_user"
+                f"canary.neighbours={self.neighbours} with canary.user={self.user or 'null'}: "
+                "neighbours that differ in all records of a user take both, such as "
+                "canary.user=name canary.neighbours=add_remove_user"
             )
         if not isinstance(self.instead, dict) and self.instead != "typical":
             raise AuditError(
@@ -91,7 +97,8 @@ class Tabular:
             )
         if np.array_equal(self._parts.comes, self._parts.goes):
             raise AuditError(
-                "canary.canary and canary.instead are the same records, so nothing differs; change one"
+                "canary.canary and canary.instead are the same records, so nothing differs; "
+                "change one"
             )
 
     @property
@@ -105,7 +112,8 @@ class Tabular:
         return self._parts.comes[:1]
 
     def data(self, bits: Sequence[bool]) -> Table:
-        """The base records, and the canary where ``bits[0]``, else what it replaces, if anything."""
+        """The base records, and the canary where ``bits[0]``, else what it replaces, if
+        anything."""
         return self._parts.table(self.domain, bool(bits[0]))
 
     @functools.cached_property
@@ -138,16 +146,17 @@ class Tabular:
         return _Parts(base, comes, goes, None if users is None else users[~ours], user)
 
     def _place_of_user(self, names: Sequence[str], users: Array, commonness: Array) -> int:
-        """Which user is the canary: the one that was named, or the one with most records, rare ones counting more."""
+        """Which user is the canary: the one that was named, or the one with most records, rare ones
+        counting more."""
         if self.canary == "outlier":
             columns = len(self.domain.columns)
-            surprise = (
-                columns * (columns + 1) / 2 * np.log(len(users)) - commonness
-            )  # Σ log(1/share of each cell) ≥ 0
+            # Σ log(1/share of each cell) ≥ 0
+            surprise = columns * (columns + 1) / 2 * np.log(len(users)) - commonness
             return int(np.argmax(np.bincount(users, surprise)))
         if str(self.canary) not in names:
             raise AuditError(
-                f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name another"
+                f"canary.canary={self.canary}: no record of {self.csv} has that {self.user}; name "
+                "another"
             )
         return names.index(str(self.canary))
 
@@ -182,7 +191,8 @@ class Tabular:
 
 
 def rarest(table: Table) -> int:
-    """Place of the record whose cells are rarest: least Σ log(count of its one-way and two-way cells); first of ties.
+    """Place of the record whose cells are rarest: least Σ log(count of its one-way and two-way
+    cells); first of ties.
 
     >>> rarest(Table(Domain(("a", "b"), (2, 2)), np.array([[0, 0], [0, 0], [1, 0], [0, 0]])))
     2
@@ -211,12 +221,14 @@ def _users(table: FileTable, user: str, domain: Domain) -> tuple[Array, list[str
         )
     if user not in table.columns:
         raise AuditError(
-            f"canary.user: {table.path} has no column {user!r}; it has {listed(list(table.columns))}: name one of them"
+            f"canary.user: {table.path} has no column {user!r}; it has "
+            f"{listed(list(table.columns))}: name one of them"
         )
     names = ["" if is_missing(cell) else text_of(cell) for cell in table.columns[user].tolist()]
     if "" in names:
         raise AuditError(
-            f"canary.user: {table.path}, row {names.index('') + 1}: {user} is missing; say whose record it is"
+            f"canary.user: {table.path}, row {names.index('') + 1}: {user} is missing; say whose "
+            "record it is"
         )
     known, users = np.unique(np.array(names, dtype=object).astype(str), return_inverse=True)
     return users, known.tolist()

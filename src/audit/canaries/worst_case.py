@@ -1,4 +1,5 @@
-"""The pair on which marginal-based synthesis leaks most: one record that shares no cell with any other."""
+"""The pair on which marginal-based synthesis leaks most: one record that shares no cell with any
+other."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from audit.privacy import STRICT
 class WorstCase:
     """``rows`` records of all zeros, and a canary that has the last value in every column.
 
-    The canary's values are absent from the rest, so each marginal cell that it touches goes from 0 to 1.
+    The canary's values are absent from the rest, so each marginal cell that it touches goes from 0
+    to 1.
 
     Args:
         columns: number of columns.
@@ -40,8 +42,8 @@ class WorstCase:
     def __post_init__(self) -> None:
         if not isinstance(self.sizes, int) and len(self.sizes) != self.columns:
             raise AuditError(
-                f"canary.sizes has {len(self.sizes)} entries for {self.columns} columns: give one number, or one a"
-                " column"
+                f"canary.sizes has {len(self.sizes)} entries for {self.columns} columns: give one "
+                "number, or one a column"
             )
 
     @property
@@ -66,4 +68,7 @@ class WorstCase:
         )
 
     def __str__(self) -> str:
-        return f"{self.rows} records of zeros, with or without one that differs from them in all {self.columns} columns"
+        return (
+            f"{self.rows} records of zeros, with or without one that differs from them in all "
+            f"{self.columns} columns"
+        )

@@ -36,7 +36,8 @@ NOTIONS: tuple[Notion, ...] = (GDP(), ApproximateDP(0.01), PureDP(), ZCDP())
 def tasks(trials: Sequence[int] = TRIALS, parameters: Sequence[float] = PARAMETERS) -> list[Task]:
     """Everything that is simulated, in parts of some seconds; the longest first.
 
-    Parameters are μ; those of other notions are comparable: their curves pass the same point FPR = FNR = Φ(−μ/2).
+    Parameters are μ; those of other notions are comparable: their curves pass the same point
+    FPR = FNR = Φ(−μ/2).
     """
     found: list[Task] = [*pipelines(), *hard()]
     for n in sorted(trials, reverse=True):
@@ -71,10 +72,8 @@ def hard() -> list[Task]:
             Scored(Shift(0.4548), *sides),
             Chosen(Shift(0.4548), *sides),
         ]
-    found += [
-        Points(GDP(), 100.0, 1000, 1000, (0.3, 0.0)),
-        Scored(Shift(100.0), 1000, 1000),
-    ]  # fully separable
+    # fully separable
+    found += [Points(GDP(), 100.0, 1000, 1000, (0.3, 0.0)), Scored(Shift(100.0), 1000, 1000)]
     for sides in ((1000, 0), (0, 1000)):
         found += [Points(GDP(), 1.0, *sides, (0.3,)), Scored(Shift(1.0), *sides)]
     return found
@@ -205,9 +204,19 @@ def summary(rows: Sequence[Row]) -> Any:
         judged = [row for row in members if row.verdict != "rare"]
         rare = [row.rate for row in members if row.verdict == "rare"]
         worst = max(judged, key=lambda row: row.rate, default=members[0])
-        where = f"{worst.law} {worst.parameter:.4g}, {worst.absent}+{worst.present}, {worst.choice}, {worst.protocol}"
+        where = (
+            f"{worst.law} {worst.parameter:.4g}, {worst.absent}+{worst.present}, {worst.choice}, "
+            f"{worst.protocol}"
+        )
         table.add_row(
-            estimator, notion, kind, f"{100 * nominal:g} %", str(len(judged)), f"{100 * worst.rate:.1f} %", where,
-            f"{len(rare)}: ≤ {100 * max(rare):.1f} %" if rare else "", str(sum(r.verdict == "exceeds" for r in members)),
-        )  # fmt: skip
+            estimator,
+            notion,
+            kind,
+            f"{100 * nominal:g} %",
+            str(len(judged)),
+            f"{100 * worst.rate:.1f} %",
+            where,
+            f"{len(rare)}: ≤ {100 * max(rare):.1f} %" if rare else "",
+            str(sum(r.verdict == "exceeds" for r in members)),
+        )
     return table

@@ -1,4 +1,5 @@
-"""Bounds from counts, vectorised: counts at a threshold fixed before they are drawn are binomial."""
+"""Bounds from counts, vectorised: counts at a threshold fixed before they are drawn are
+binomial."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def clopper_pearson(drawn: Drawn, notion: Notion, significance: float) -> Array:
 class Region:
     """The counts at which the joint Bayesian bound exceeds a parameter: FN ≤ ``critical(FP)``.
 
-    P(parameter ≤ m | counts) grows with both errors, so this is the estimator's own decision, without its root-finding.
+    P(parameter ≤ m | counts) grows with both errors, so this is the estimator's own decision,
+    without its root-finding.
 
     Args:
         notion: a family, or one piece of a kinked one.
@@ -73,7 +75,8 @@ class Region:
         return fn <= critical[place]
 
     def critical(self, fp: int, guess: int) -> int:
-        """The largest FN with a bound above the parameter, −1 where there is none; the guess saves time."""
+        """The largest FN with a bound above the parameter, −1 where there is none; the guess saves
+        time."""
         low, high, step = -1, self.present + 1, 1
         probe = min(max(guess, 0), self.present)
         while high - low > 1:
@@ -95,10 +98,12 @@ class Region:
 def first_piece(
     fp: Array, fn: Array, trials: int, notion: Notion, significance: float = SIGNIFICANCE
 ) -> Array:
-    """(k,) whether joint Bayes chooses the first piece of a kinked notion on these selection counts.
+    """(k,) whether joint Bayes chooses the first piece of a kinked notion on these selection
+    counts.
 
-    Its rule is the larger bound. With as many trials of both classes the pieces are each other's mirror images: equal
-    bounds on FP = FN and wherever both are 0, and the first is larger where FP < FN.
+    Its rule is the larger bound. With as many trials of both classes the pieces are each other's
+    mirror images: equal bounds on FP = FN and wherever both are 0, and the first is larger where
+    FP < FN.
     """
     nothing = ~Region(notion.pieces()[0], 0.0, trials, trials, significance).exceeds(fp, fn)
     return np.asarray(nothing | (fp <= fn))
@@ -139,7 +144,8 @@ def joint_exceeds(
 
 
 def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -> float:
-    """Mean of the joint Bayesian bound: of Clopper–Pearson's on all audits, plus the difference on ``solved`` of them."""
+    """Mean of the joint Bayesian bound: of Clopper–Pearson's on all audits, plus the difference on
+    ``solved`` of them."""
     if not drawn.absent or not drawn.present:
         return 0.0
     base = clopper_pearson(drawn, notion, SIGNIFICANCE)
@@ -155,9 +161,11 @@ def joint_mean(drawn: Drawn, notion: Notion, first: Array | None, solved: int) -
 def exact_row(
     drawn: Drawn, notion: Notion, nominal: float, fill: Callable[..., Row], solved: int
 ) -> Row:
-    """Of `Exact`, where all audits have one truth: those whose counts lie in the region of its test at that truth.
+    """Of `Exact`, where all audits have one truth: those whose counts lie in the region of its test
+    at that truth.
 
-    The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of them.
+    The mean is that of Clopper–Pearson's bound on all audits, plus the difference on ``solved`` of
+    them.
     """
     estimate = Exact(nominal)
     base = clopper_pearson(drawn, notion, nominal)
@@ -178,8 +186,8 @@ class Size:
 
     Args:
         counts, scores: in each cell.
-        solved: in so many the bound itself is found, for its mean (tenfold for `Curve`); in the others only whether it
-            exceeds the truth.
+        solved: in so many the bound itself is found, for its mean (tenfold for `Curve`); in the
+            others only whether it exceeds the truth.
         only: the name of the one estimator whose rows are made, from the same draws; "" for all.
     """
 
@@ -194,7 +202,8 @@ QUICK = Size(counts=2_000, scores=200, solved=10)
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """Thresholds fixed before the data, on the notion's own curve at ``parameter``: the worst that it allows.
+    """Thresholds fixed before the data, on the notion's own curve at ``parameter``: the worst that
+    it allows.
 
     Args:
         notion: the family.
@@ -210,7 +219,8 @@ class Points:
     fprs: tuple[float, ...]
 
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
-        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and threshold."""
+        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and
+        threshold."""
         rows = []
         for fpr in self.fprs:
             fnr = float(self.notion.beta(fpr, self.parameter))
@@ -257,11 +267,19 @@ def count_rows(
     """A row for each bound that reads counts."""
     truth = float(drawn.truth[0]) if len(np.unique(drawn.truth)) == 1 else math.nan
     fill = functools.partial(
-        Row, notion=notion.name, law=law, parameter=truth, absent=drawn.absent, present=drawn.present, choice=choice,
-        protocol="holdout", errors=errors,
-    )  # fmt: skip
+        Row,
+        notion=notion.name,
+        law=law,
+        parameter=truth,
+        absent=drawn.absent,
+        present=drawn.present,
+        choice=choice,
+        protocol="holdout",
+        errors=errors,
+    )
     made = []
-    # where the truth differs from audit to audit, each needs a bound of its own: minutes for a rate that says little
+    # where the truth differs from audit to audit, each needs a bound of its own: minutes for a rate
+    # that says little
     if size.only in ("", "exact") and not math.isnan(truth):
         made = [
             exact_row(drawn, notion, nominal, fill, size.solved)
@@ -308,7 +326,8 @@ CRITERIA: dict[str, Callable[[Scores], float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Chosen:
-    """Thresholds chosen on half as many selection scores, then counts, binomial given the threshold.
+    """Thresholds chosen on half as many selection scores, then counts, binomial given the
+    threshold.
 
     Args:
         law: of the scores.
@@ -322,7 +341,8 @@ class Chosen:
     names: tuple[str, ...] = tuple(CRITERIA)
 
     def play(self, rng: np.random.Generator, size: Size) -> list[Row]:
-        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and criterion; in μ."""
+        """Clopper–Pearson and exact at both significances, and joint Bayes, a row each and
+        criterion; in μ."""
         chosen: dict[str, list[float]] = {name: [] for name in self.names}
         for _ in range(size.counts):
             selection = draw_scores(self.law, rng, self.absent // 2, self.present // 2)

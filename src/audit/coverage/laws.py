@@ -85,7 +85,8 @@ Law = Shift | Response
 
 
 def curve_truth(law: Law, notion: Notion) -> float:
-    """The least parameter that allows the law's whole curve: the largest of its points; ∞ where none does.
+    """The least parameter that allows the law's whole curve: the largest of its points; ∞ where
+    none does.
 
     >>> round(curve_truth(Shift(0.4548), GDP()), 4), round(curve_truth(Shift(1, "laplace"), PureDP()), 4)
     (0.4548, 1.0)
@@ -108,7 +109,8 @@ def curve_truth(law: Law, notion: Notion) -> float:
 def draw_scores(
     law: Law, rng: np.random.Generator, absent: int, present: int, first: int = 0
 ) -> Scores:
-    """Scores of both classes, each trial a run of its own, with places in the stream from ``first`` on."""
+    """Scores of both classes, each trial a run of its own, with places in the stream from ``first``
+    on."""
     values = np.concatenate([law.draw(rng, absent, False), law.draw(rng, present, True)])
     index = np.arange(first, first + len(values))
     return Scores(values, np.arange(len(values)) >= absent, index, index)

@@ -29,7 +29,8 @@ UNKNOWING = "rows that know nothing"
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """An endless stream of trials: a Gaussian shift with its exact likelihood ratio, or five columns that know nothing.
+    """An endless stream of trials: a Gaussian shift with its exact likelihood ratio, or five
+    columns that know nothing.
 
     Args:
         mu: the shift; 0: rows know nothing of the bit.
@@ -54,7 +55,8 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """Fit, choose, test, by a real protocol: a trained attack on rows that know nothing, or the perfect one on a shift.
+    """Fit, choose, test, by a real protocol: a trained attack on rows that know nothing, or the
+    perfect one on a shift.
 
     Args:
         name: of the protocol.

@@ -41,8 +41,10 @@ class Row:
         audits: how many were simulated.
         exceeded: how many bounds were above the truth.
         mean: of the bound.
-        efficiency: mean / (μ − z·√(1/absent + 1/present)); NaN where that is not positive, or the law no Gaussian one.
-        verdict: ``ok``, ``exceeds``, or ``rare`` for asymptotic and Bayesian bounds with few errors.
+        efficiency: mean / (μ − z·√(1/absent + 1/present)); NaN where that is not positive, or the
+            law no Gaussian one.
+        verdict: ``ok``, ``exceeds``, or ``rare`` for asymptotic and Bayesian bounds with few
+            errors.
     """
 
     estimator: str
@@ -104,7 +106,8 @@ def judge(rows: Sequence[Row]) -> list[Row]:
 
 
 def ideal(mu: float, absent: int, present: int, significance: float) -> float:
-    """μ − z·√(1/absent + 1/present): what no bound on a Gaussian shift exceeds on average; NaN where not positive."""
+    """μ − z·√(1/absent + 1/present): what no bound on a Gaussian shift exceeds on average; NaN
+    where not positive."""
     if not absent or not present:
         return math.nan
     reached = mu + float(ndtri(significance)) * math.sqrt(1 / absent + 1 / present)

@@ -92,7 +92,8 @@ class Tally:
         estimate: the estimator.
         notion: of the bound.
         truth: the parameter.
-        solved: after so many audits (tenfold for `Curve`) a bound is only found where it may exceed the truth.
+        solved: after so many audits (tenfold for `Curve`) a bound is only found where it may exceed
+            the truth.
     """
 
     estimate: Estimator
@@ -133,15 +134,27 @@ class Tally:
         """The cell; ``choice`` is of those that look at one threshold."""
         name = self.estimate.name
         return Row(
-            name, self.notion.name, self.kind, self.estimate.significance, law, self.truth, absent, present,
-            choice if name in AT_ONE_THRESHOLD else "all", protocol, errors, self.audits, self.exceeded,
+            name,
+            self.notion.name,
+            self.kind,
+            self.estimate.significance,
+            law,
+            self.truth,
+            absent,
+            present,
+            choice if name in AT_ONE_THRESHOLD else "all",
+            protocol,
+            errors,
+            self.audits,
+            self.exceeded,
             float(np.mean(self.lowers)),
-        )  # fmt: skip
+        )
 
 
-# Scans from 0 upward stop at the first parameter that is not refuted. So a bound exceeds the truth only if the first
-# parameter of its grid above the truth is refuted, which is one test instead of hundreds. It is asked of the
-# estimators' own inner functions: here they are audited, and the tests hold both answers together.
+# Scans from 0 upward stop at the first parameter that is not refuted. So a bound exceeds the truth
+# only if the first parameter of its grid above the truth is refuted, which is one test instead of
+# hundreds. It is asked of the estimators' own inner functions: here they are audited, and the tests
+# hold both answers together.
 
 
 def curve_stands(estimate: Curve, evidence: Evidence, notion: Notion, truth: float) -> bool:

@@ -20,9 +20,26 @@ ONE_RUN = Path(__file__).with_name("one_run.csv")
 """Of bounds from one run: benchmarks/one_run_coverage.py."""
 
 COLUMNS = (
-    "estimator", "notion", "kind", "nominal", "law", "parameter", "absent", "present", "choice", "protocol", "errors",
-    "audits", "exceeded", "rate", "low", "high", "mean", "efficiency", "verdict",
-)  # fmt: skip
+    "estimator",
+    "notion",
+    "kind",
+    "nominal",
+    "law",
+    "parameter",
+    "absent",
+    "present",
+    "choice",
+    "protocol",
+    "errors",
+    "audits",
+    "exceeded",
+    "rate",
+    "low",
+    "high",
+    "mean",
+    "efficiency",
+    "verdict",
+)
 
 
 def write(rows: Iterable[Row], path: Path) -> None:
@@ -55,7 +72,8 @@ def _text(value: Any) -> str:
 
 @functools.lru_cache
 def read(*paths: Path) -> tuple[Row, ...]:
-    """The rows of tables, of those that ship with the package where none is named; none where a file is missing."""
+    """The rows of tables, of those that ship with the package where none is named; none where a
+    file is missing."""
     rows: list[Row] = []
     for path in paths or (TABLE, ONE_RUN):
         if path.exists():
@@ -74,10 +92,11 @@ def _row(line: dict[str, str]) -> Row:
 
 
 def look_up(bound: Bound, counts: Counts) -> str:
-    """What was measured of bounds like this one, in one sentence; empty where nothing comparable was.
+    """What was measured of bounds like this one, in one sentence; empty where nothing comparable
+    was.
 
-    Comparable cells have the same estimator, notion, kind and significance, expect few errors of a kind where this
-    audit does, and have about as many trials.
+    Comparable cells have the same estimator, notion, kind and significance, expect few errors of a
+    kind where this audit does, and have about as many trials.
 
     Args:
         bound: to be looked up.
@@ -104,7 +123,8 @@ def _comparable(row: Row, bound: Bound) -> bool:
 
 
 def expects_few(bound: Bound, counts: Counts) -> bool:
-    """Whether this audit has few errors of a kind: seen at its threshold, or expected in the middle of the curve."""
+    """Whether this audit has few errors of a kind: seen at its threshold, or expected in the middle
+    of the curve."""
     if bound.estimator in AT_ONE_THRESHOLD:
         return min(counts.fp, counts.fn) < FEW
     trials = min(counts.fp + counts.tn, counts.fn + counts.tp)
@@ -116,8 +136,9 @@ def _sentence(rows: Sequence[Row], few: bool) -> str:
     trials, nominal = min(worst.absent, worst.present), f"{100 * worst.nominal:g} %"
     if few and at_least(worst.exceeded, worst.audits, 0.025) > worst.nominal:
         return (
-            f"measured to over-claim where fewer than {FEW} errors of a kind are expected: in {100 * worst.rate:.1f} %"
-            f" of audits at a nominal {nominal} (worst of {len(rows)} comparable cells, {trials} trials a side)"
+            f"measured to over-claim where fewer than {FEW} errors of a kind are expected: in "
+            f"{100 * worst.rate:.1f} % of audits at a nominal {nominal} (worst of {len(rows)} "
+            f"comparable cells, {trials} trials a side)"
         )
     return (
         f"measured: exceeds the truth in {100 * worst.rate:.1f} % of audits at a nominal {nominal}"

@@ -22,18 +22,20 @@ from audit.privacy import STRICT, Notion
 class Betting:
     """The last parameter that a gambler gets rich against, before the first that stands.
 
-    A parameter says that no attack comes below its curve; so the payoff X − κY − c of a pair, X whether the present
-    trial was called present, Y whether the absent one was, is no favourable game for a tangent's slope κ and intercept.
-    Money that is put on it is a supermartingale, which ever reaches 1/significance with probability ≤ significance:
-    one may look after each pair, and stop whenever one likes. Trials must come in an order that knows nothing of their
-    scores, as played ones do; `audit.bound` and `audit.game.Stored` shuffle those that come from elsewhere.
+    A parameter says that no attack comes below its curve; so the payoff X − κY − c of a pair, X
+    whether the present trial was called present, Y whether the absent one was, is no favourable
+    game for a tangent's slope κ and intercept. Money that is put on it is a supermartingale, which
+    ever reaches 1/significance with probability ≤ significance: one may look after each pair, and
+    stop whenever one likes. Trials must come in an order that knows nothing of their scores, as
+    played ones do; `audit.bound` and `audit.game.Stored` shuffle those that come from elsewhere.
 
     Args:
         significance: error probability, over the whole course.
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Cover 1991, Universal portfolios, Mathematical Finance 1 (money that is shared among stakes).
+        Cover 1991, Universal portfolios, Mathematical Finance 1 (money that is shared among
+            stakes).
         Ville 1939 (the inequality).
         REFERENCE.md, section 3 (payoffs for (ε, δ)-DP and GDP).
     """
@@ -45,7 +47,8 @@ class Betting:
         """A finite-sample bound that holds at every number of trials at once.
 
         Raises:
-            Refused: for repeated runs, folds whose trials fitted each other, and folds without selection trials.
+            Refused: for repeated runs, folds whose trials fitted each other, and folds without
+                selection trials.
         """
         lower = self._lower(stream(evidence.folds), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
@@ -64,7 +67,8 @@ class Betting:
         return bool(np.max(logs, initial=0.0) >= -math.log(self.significance))
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on expected counts at FPR = FNR, in a random order; half as many pairs chose the stake.
+        """The bound on expected counts at FPR = FNR, in a random order; half as many pairs chose
+        the stake.
 
         0 where a class is empty.
         """
@@ -94,9 +98,11 @@ CHUNK, LOOKS = 16, 100
 
 
 def parameters(notion: Notion) -> Array:
-    """Ascending parameters, 0 the first, known before any trial is played: so one true one has to be refuted for an error.
+    """Ascending parameters, 0 the first, known before any trial is played: so one true one has to
+    be refuted for an error.
 
-    Their curves pass through FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up to 16.
+    Their curves pass through FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up
+    to 16.
 
     >>> from audit.privacy import GDP
     >>> parameters(GDP())[:3].round(3).tolist()
@@ -109,7 +115,8 @@ def parameters(notion: Notion) -> Array:
 
 
 def wealth(folds: Sequence[Fold], notion: Notion, parameter: float) -> Array:
-    """(pairs,) the logarithm of what a gambler has after each pair, who began with 1 and bets against ``parameter``.
+    """(pairs,) the logarithm of what a gambler has after each pair, who began with 1 and bets
+    against ``parameter``.
 
     Raises:
         Refused: see `Betting`.
@@ -117,12 +124,13 @@ def wealth(folds: Sequence[Fold], notion: Notion, parameter: float) -> Array:
     return log_wealth(stream(folds), notion, np.array([parameter]))[0]
 
 
-# --- the pairs ----------------------------------------------------------------------------------------------------
+# --- the pairs ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """The pairs of one fold, in the order of the stream, and what was known before they were looked at.
+    """The pairs of one fold, in the order of the stream, and what was known before they were looked
+    at.
 
     Args:
         present, absent: (n,) whether the pair's present and absent trial were called present.
@@ -140,7 +148,8 @@ class Round:
         return len(self.present)
 
     def seen(self, after: Array) -> Array:
-        """(4, k) how many of the first ``after`` (k,) pairs were (0, 0), (1, 0), (0, 1), (1, 1) as (present, absent)."""
+        """(4, k) how many of the first ``after`` (k,) pairs were (0, 0), (1, 0), (0, 1), (1, 1) as
+        (present, absent)."""
         kinds = self.present + 2 * self.absent
         return np.array([np.append(0, np.cumsum(kinds == kind))[after] for kind in range(4)], float)
 
@@ -192,7 +201,7 @@ def _round(fold: Fold) -> Round:
     )
 
 
-# --- the bet ------------------------------------------------------------------------------------------------------
+# --- the bet --------------------------------------------------------------------------------------
 
 
 def log_wealth(
@@ -206,7 +215,8 @@ def log_wealth(
         rounds: of pairs.
         notion: the family.
         parameter: (m,).
-        looks: how often to look in each round, about; None: after each pair. Fewer looks find less and stay valid.
+        looks: how often to look in each round, about; None: after each pair. Fewer looks find less
+            and stay valid.
     """
     pieces = [_against(rounds, piece, parameter, looks) for piece in notion.pieces()]
     return np.asarray(functools.reduce(np.logaddexp, pieces)) - math.log(len(pieces))
@@ -224,18 +234,18 @@ def _against(rounds: Sequence[Round], piece: Notion, parameter: Array, looks: in
 
 
 def _play(pairs: Round, piece: Notion, parameter: Array, looks: int | None) -> Array:
-    """(m, k) log wealth within a round, of a gambler who shares his money among STAKES and leaves it there.
+    """(m, k) log wealth within a round, of a gambler who shares his money among STAKES and leaves
+    it there.
 
-    At every moment that is a bet of one stake, the mean of them weighted by what they have become, so it learns which
-    is right. At first they are weighted by what each would have become on the selection trials.
+    At every moment that is a bet of one stake, the mean of them weighted by what they have become,
+    so it learns which is right. At first they are weighted by what each would have become on the
+    selection trials.
     """
     slope, most = tangent(lambda alpha: piece.beta(alpha, parameter), pairs.fpr)
-    payoff = (
-        np.array([0 * slope, 0 * slope + 1, -slope, 1 - slope]).T - most[:, None]
-    )  # of each kind of pair
-    growth = np.log1p(
-        (STAKES[:, None] / (slope + most)[:, None, None]) * payoff[:, None, :]
-    )  # (m, stakes, 4)
+    # of each kind of pair
+    payoff = np.array([0 * slope, 0 * slope + 1, -slope, 1 - slope]).T - most[:, None]
+    # (m, stakes, 4)
+    growth = np.log1p((STAKES[:, None] / (slope + most)[:, None, None]) * payoff[:, None, :])
     prior = growth @ (pairs.known * pairs.guessed())
     every = max(1, len(pairs) // looks) if looks else 1
     after = np.unique(np.append(np.arange(every, len(pairs), every), len(pairs)))
@@ -248,10 +258,12 @@ STAKES = np.append(0.0, np.geomspace(0.008, 0.8, 16))
 
 
 def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array, Array]:
-    """Slope κ ≥ 0 and intercept c of TPR ≤ c + κ·FPR, which all points allowed by convex curves (m,) keep; near ``fpr``.
+    """Slope κ ≥ 0 and intercept c of TPR ≤ c + κ·FPR, which all points allowed by convex curves
+    (m,) keep; near ``fpr``.
 
-    κ is a chord's slope on [a, b] around fpr. A convex curve is not below the lines through its points on either side
-    of a chord, so c = 1 − min(β + κ·alpha) is bounded, not approximated, at corners too.
+    κ is a chord's slope on [a, b] around fpr. A convex curve is not below the lines through its
+    points on either side of a chord, so c = 1 − min(β + κ·alpha) is bounded, not approximated, at
+    corners too.
 
     >>> from audit.privacy import GDP
     >>> slope, most = tangent(lambda alpha: GDP().beta(alpha, np.array([1.0])), 0.3085375387259869)
@@ -262,7 +274,8 @@ def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array,
     alpha = fpr + near * np.array([-3, -1, 1, 3])
     outer, a, b, other = (np.asarray(curve(x), float) for x in alpha)
     slope = np.maximum((a - b) / (2 * near), 0.0)
-    # β + κ·alpha falls on the left and rises on the right; in between it is above both outer chords' continuations.
+    # β + κ·alpha falls on the left and rises on the right; in between it is above both outer
+    # chords' continuations.
     low, left, right, high = (
         value + slope * x for value, x in zip((outer, a, b, other), alpha, strict=True)
     )

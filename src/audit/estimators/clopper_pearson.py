@@ -20,8 +20,9 @@ from audit.privacy import STRICT, Notion
 class ClopperPearson:
     """The least parameter that allows both error rates to be as large as they can credibly be.
 
-    With probability 1 − significance both true rates are at most their limits, so the true point lies in a rectangle
-    whose corner decides. Holds for every number of trials and every notion, kinked or not.
+    With probability 1 − significance both true rates are at most their limits, so the true point
+    lies in a rectangle whose corner decides. Holds for every number of trials and every notion,
+    kinked or not.
 
     Args:
         significance: error probability; each of the two one-sided limits gets half.
@@ -73,7 +74,8 @@ class ClopperPearson:
         fpr, fnr = (
             upper_rate(k, n - k, self.significance / 2) for k, n in ((fp, absent), (fn, present))
         )
-        # The first guess is from the curve's side; the notion's parameter, which is what the bound is, has the last word.
+        # The first guess is from the curve's side; the notion's parameter, which is what the bound
+        # is, has the last word.
         largest = np.searchsorted(fnr, notion.beta(fpr, claim)) - 1
         for step in (1, -1):
             for _ in range(3):

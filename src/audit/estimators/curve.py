@@ -24,8 +24,9 @@ Sample = tuple[Array, Array]
 class Curve:
     """The smallest μ whose whole tradeoff curve the test scores do not refute.
 
-    A single threshold sees one point of the curve; this adds up tangents at 121 of them. With an optimal attack it
-    reaches μ − z·√(1/n_absent + 1/n_present), which no bound can beat under a Gaussian shift.
+    A single threshold sees one point of the curve; this adds up tangents at 121 of them. With an
+    optimal attack it reaches μ − z·√(1/n_absent + 1/n_present), which no bound can beat under a
+    Gaussian shift.
 
     Args:
         significance: error probability, in the limit of many errors of each kind.
@@ -56,7 +57,8 @@ class Curve:
         allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``; 0 for other notions."""
+        """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``; 0 for
+        other notions."""
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
         return max(
@@ -68,14 +70,16 @@ class Curve:
 def curve_bound(samples: Sequence[Sample], significance: float, inflation: float = 1.0) -> float:
     """The last μ that is refuted before the first that is not, scanning upward from 0.
 
-    For every threshold t and slope λ ≥ 0, μ-GDP implies TPR(t) − λ·FPR(t) ≤ Φ(μ/2 − ln λ/μ) − λΦ(−μ/2 − ln λ/μ). A
-    sum of such differences over many t, less its largest expectation, is centred or negative under μ-GDP. The
-    hypotheses are nested, so stopping at the first one that stands costs nothing.
+    For every threshold t and slope λ ≥ 0, μ-GDP implies TPR(t) − λ·FPR(t) ≤ Φ(μ/2 − ln
+    λ/μ) − λΦ(−μ/2 − ln λ/μ). A sum of such differences over many t, less its largest expectation,
+    is centred or negative under μ-GDP. The hypotheses are nested, so stopping at the first one that
+    stands costs nothing.
 
     Args:
         samples: calibrated scores (absent, present) of each fold, each (n,).
         significance: level of the one-sided test of each μ.
-        inflation: of the variance: 1 where folds are a martingale, 2 where each fold's trials fitted the others.
+        inflation: of the variance: 1 where folds are a martingale, 2 where each fold's trials
+            fitted the others.
 
     Returns:
         ≥ 0, and 0 where a class has fewer than two trials.
@@ -102,7 +106,8 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
 def _last_refuted(
     statistic: Callable[[Array], Array], critical: float, start: float, step: float
 ) -> float:
-    """The last refuted one of start, start + step, … before the first that stands; ``start`` where that stands."""
+    """The last refuted one of start, start + step, … before the first that stands; ``start`` where
+    that stands."""
     while start < LARGEST:
         grid = start + step * np.arange(CHUNK)
         stands = np.flatnonzero(statistic(grid) <= critical)
@@ -128,13 +133,16 @@ def studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array
 
 
 def fold_statistic(sample: Sample, mu: Array) -> tuple[Array, Array]:
-    """S(μ) = mean f(present) − mean g(absent) − c(μ), and its variance, both (m,) for μ (m,), of a sorted sample.
+    """S(μ) = mean f(present) − mean g(absent) − c(μ), and its variance, both (m,) for μ (m,), of a
+    sorted sample.
 
-    f = Σ w·1[s ≥ t], g = Σ wλ·1[s ≥ t], and c = Σ w·(Φ(μ − t) − λΦ(−t)), the largest that μ-GDP allows.
+    f = Σ w·1[s ≥ t], g = Σ wλ·1[s ≥ t], and c = Σ w·(Φ(μ − t) − λΦ(−t)), the largest that μ-GDP
+    allows.
 
-    The variance is the measured one, but not below that of a perfect attack on μ-GDP. Where errors are rare, a draw
-    with too few of them has a large S and a small measured variance: with that alone a nominal 10 % became 23 % at
-    N = 250, μ = 5, and 54 % at N = 1000, μ = 8; with the floor 8 % and 0.
+    The variance is the measured one, but not below that of a perfect attack on μ-GDP. Where errors
+    are rare, a draw with too few of them has a large S and a small measured variance: with that
+    alone a nominal 10 % became 23 % at N = 250, μ = 5, and 54 % at N = 1000, μ = 8; with the floor
+    8 % and 0.
     """
     absent, present = sample
     t, root = tangents(mu)
@@ -165,7 +173,8 @@ def tangents(mu: Array, reach: float = 3.0, count: int = 121) -> tuple[Array, Ar
 
 
 def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean and variance of s ↦ Σ weight·1[s ≥ threshold], when a share ``above`` of all s is at or above each.
+    """Mean and variance of s ↦ Σ weight·1[s ≥ threshold], when a share ``above`` of all s is at or
+    above each.
 
     Args:
         above: (m, k), not increasing along a row: thresholds ascend.
@@ -173,21 +182,20 @@ def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
     """
     height = np.cumsum(weights, axis=1)
     mean = np.sum(weights * above, axis=1)
-    square = np.sum(
-        weights * (2 * height - weights) * above, axis=1
-    )  # by parts: heights squared go up in such steps
+    # by parts: heights squared go up in such steps
+    square = np.sum(weights * (2 * height - weights) * above, axis=1)
     return mean, np.maximum(square - mean**2, 0)
 
 
-# --- from evidence to calibrated scores -----------------------------------------------------------------------------
+# --- from evidence to calibrated scores -----------------------------------------------------------
 
 
 def allow_curve(design: Design, notion: Notion) -> None:
     """What the whole-curve bounds ask for.
 
     Raises:
-        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds without selection
-            trials.
+        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds
+            without selection trials.
     """
     if design.stopped:
         raise Refused(
@@ -219,11 +227,12 @@ def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
 
 
 def calibration(selection: Scores) -> Callable[[Array], Array]:
-    """A monotone map of scores to z, absent ones about N(0, 1), present ones about N(μ̂, 1), constant beyond the ends.
+    """A monotone map of scores to z, absent ones about N(0, 1), present ones about N(μ̂, 1),
+    constant beyond the ends.
 
-    μ̂ is what the selection scores' AUC says; z is where the mixture of the two normal laws has the rank that the score
-    has among all selection scores. So both classes count, and both tails are known. Any map fixed before the test
-    keeps a bound valid; a better one makes it larger.
+    μ̂ is what the selection scores' AUC says; z is where the mixture of the two normal laws has the
+    rank that the score has among all selection scores. So both classes count, and both tails are
+    known. Any map fixed before the test keeps a bound valid; a better one makes it larger.
     """
     values, bits = _finite(selection.values), selection.bits
     share = np.mean(bits)
@@ -247,7 +256,8 @@ def _warnings(samples: Sequence[Sample], lower: float) -> tuple[str, ...]:
     fewest = min(sum(len(sample[side]) for sample in samples) for side in (0, 1))
     if fewest * ndtr(-lower / 2) < 50:
         said.append(
-            "fewer than 50 errors of a kind are expected: here the curve bound over-claims, prefer curve_betting"
+            "fewer than 50 errors of a kind are expected: here the curve bound over-claims, "
+            "prefer curve_betting"
         )
     if min(len(np.unique(np.concatenate(sample))) for sample in samples) < 20:
         said.append("the scores take few values: a bound at a single threshold says more")

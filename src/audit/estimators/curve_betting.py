@@ -1,4 +1,5 @@
-"""Scores → bound on μ, by all thresholds at once, for any number of trials: a bet against each μ."""
+"""Scores → bound on μ, by all thresholds at once, for any number of trials: a bet against each
+μ."""
 
 from __future__ import annotations
 
@@ -28,17 +29,20 @@ from audit.privacy import GDP, STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class CurveBetting:
-    """The finite-sample twin of `Curve`: the last μ that a gambler gets rich against, before the first that stands.
+    """The finite-sample twin of `Curve`: the last μ that a gambler gets rich against, before the
+    first that stands.
 
-    Against μ-GDP, f(present) − g(absent) − c(μ) of `audit.estimators.curve` has no positive expectation, so money that
-    is put on it is a supermartingale whatever the stakes: it reaches 1/significance with probability ≤ significance.
+    Against μ-GDP, f(present) − g(absent) − c(μ) of `audit.estimators.curve` has no positive
+    expectation, so money that is put on it is a supermartingale whatever the stakes: it reaches
+    1/significance with probability ≤ significance.
 
     Args:
         significance: error probability, at any number of trials.
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are left).
+        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are
+            left).
         Ville 1939 (the inequality).
     """
 
@@ -60,12 +64,14 @@ class CurveBetting:
         """As `Curve`; and no folds whose trials fitted each other."""
         if design.folds == "kfold":
             raise Refused(
-                "betting needs folds that are tested in the order in which they are used, not K-fold"
+                "betting needs folds that are tested in the order in which they are used, not "
+                "K-fold"
             )
         allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on the quantiles of a Gaussian shift of ``parameter``, shuffled; 0 for other notions."""
+        """The bound on the quantiles of a Gaussian shift of ``parameter``, shuffled; 0 for other
+        notions."""
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
         rng = np.random.default_rng(0)
@@ -75,7 +81,8 @@ class CurveBetting:
         return betting_bound([(absent, present + parameter)], self.significance, 0.7 * parameter)
 
     def sure(self, evidence: Evidence) -> float:
-        """A μ that the first fold's selection scores leave no doubt about, from which on the scan is fine."""
+        """A μ that the first fold's selection scores leave no doubt about, from which on the scan
+        is fine."""
         selection = evidence.folds[0].selection
         assert selection is not None
         z = calibration(selection)
@@ -85,11 +92,12 @@ class CurveBetting:
 def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 0.0) -> float:
     """The last μ of a grid that is refuted before the first that is not.
 
-    The grid is known before the test, so one true hypothesis must be refuted for the bound to be wrong: the least μ of
-    the grid that is not below the truth.
+    The grid is known before the test, so one true hypothesis must be refuted for the bound to be
+    wrong: the least μ of the grid that is not below the truth.
 
     Args:
-        samples: calibrated scores (absent, present) of each fold, (n,) each, in an order that does not depend on them.
+        samples: calibrated scores (absent, present) of each fold, (n,) each, in an order that does
+            not depend on them.
         significance: of the test of each μ.
         sure: below it the grid is coarse; known before the test.
 
@@ -107,16 +115,19 @@ def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 
 
 
 REACH, COUNT = 1.5, 61
-"""Thresholds closer to the middle than those of `Curve`: what a bet may lose at once limits the stake."""
+"""Thresholds closer to the middle than those of `Curve`: what a bet may lose at once limits the
+stake."""
 
 
 def refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
-    """(m,) whether the wealth that is staked against each μ reaches 1/significance: `audit.estimators.hedging`."""
+    """(m,) whether the wealth that is staked against each μ reaches 1/significance:
+    `audit.estimators.hedging`."""
     return hedging.refuted(*_gains(samples, mu), significance)
 
 
 def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
-    """f(present) − g(absent) − c(μ) of each round (m, rounds), its ideal variance (m,) and its largest loss (m,)."""
+    """f(present) − g(absent) − c(μ) of each round (m, rounds), its ideal variance (m,) and its
+    largest loss (m,)."""
     t, root = tangents(mu, REACH, COUNT)
     f, g = 1 / root, root
     f_mean, f_variance = staircase(ndtr(mu[:, None] - t), f)
@@ -134,7 +145,8 @@ def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
 
 
 def _grouped(values: Array, thresholds: Array, weights: Array, groups: int) -> Array:
-    """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values where there are more than groups."""
+    """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values where there are
+    more than groups."""
     first, step = thresholds[:, :1], thresholds[:, 1:2] - thresholds[:, :1]
     passed = np.clip((values - first) / step + 1, 0, thresholds.shape[1]).astype(np.intp)
     height = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)

@@ -1,4 +1,5 @@
-"""Scores → a band around the whole tradeoff curve, and the bound that it implies: every threshold is paid for."""
+"""Scores → a band around the whole tradeoff curve, and the bound that it implies: every threshold
+is paid for."""
 
 from __future__ import annotations
 
@@ -16,16 +17,18 @@ from audit.privacy import GDP, STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class DKW:
-    """The least parameter that allows FPR + ε₀ and FNR + ε₁ at every threshold, ε² = ln(2/significance)/(2n).
+    """The least parameter that allows FPR + ε₀ and FNR + ε₁ at every threshold,
+    ε² = ln(2/significance)/(2n).
 
-    With probability 1 − significance all true rates lie below that at once, so the best threshold may be quoted though
-    it was found on the test trials themselves.
+    With probability 1 − significance all true rates lie below that at once, so the best threshold
+    may be quoted though it was found on the test trials themselves.
 
     Args:
         significance: error probability; each class gets half.
 
     References:
-        Dvoretzky, Kiefer, Wolfowitz 1956; Massart 1990, Corollary 1 (one side, with its best constant).
+        Dvoretzky, Kiefer, Wolfowitz 1956; Massart 1990, Corollary 1 (one side, with its best
+            constant).
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
@@ -48,7 +51,8 @@ class DKW:
             raise Refused("a simultaneous band needs independent trials under one attack")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on the rates of the curve itself; see `audit.estimators.power.expected_bound`."""
+        """The bound on the rates of the curve itself; see
+        `audit.estimators.power.expected_bound`."""
         fpr = ndtr(np.linspace(-8, 8, 801))
         return self._best(fpr, notion.beta(fpr, parameter), n_absent, n_present, notion)
 
@@ -69,8 +73,8 @@ class DKW:
             points: number of alphas, even on [0, 1].
 
         Returns:
-            (alpha, lower, upper), each (points,): the least FNR at FPR ≤ alpha is in [lower, upper] for all alpha with
-            probability 1 − significance.
+            (alpha, lower, upper), each (points,): the least FNR at FPR ≤ alpha is in [lower, upper]
+            for all alpha with probability 1 − significance.
 
         Raises:
             Refused: when the test trials are not independent.
@@ -91,28 +95,28 @@ class DKW:
 
 
 def rates(scores: Scores) -> tuple[Array, Array]:
-    """FPR, falling, and FNR, rising, at every threshold that makes a difference, from "always" to "never".
+    """FPR, falling, and FNR, rising, at every threshold that makes a difference, from "always" to
+    "never".
 
     >>> index = np.arange(4)
     >>> [rate.tolist() for rate in rates(Scores(np.array([0.0, 2.0, 1.0, 3.0]), index > 1, index, index))]
     [[1.0, 0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5, 1.0]]
     """
-    thresholds = np.append(
-        np.unique(scores.values), np.nan
-    )  # NaN sorts behind all numbers: "never"
+    # NaN sorts behind all numbers: "never"
+    thresholds = np.append(np.unique(scores.values), np.nan)
     absent, present = np.sort(scores.absent), np.sort(scores.present)
     fpr = 1 - np.searchsorted(absent, thresholds, side="left") / max(len(absent), 1)
     return fpr, np.searchsorted(present, thresholds, side="left") / max(len(present), 1)
 
 
 def _margin(n: int, significance: float) -> float:
-    """Distance that an empirical distribution of n keeps from the true one on one side, with 1 − significance."""
+    """Distance that an empirical distribution of n keeps from the true one on one side, with
+    1 − significance."""
     return math.sqrt(-math.log(significance) / (2 * n))
 
 
 def _least(fpr: Array, fnr: Array, alpha: Array) -> Array:
     """Least FNR of the thresholds with FPR ≤ alpha; 1 where there is none."""
-    place = np.searchsorted(
-        -fpr, -alpha, side="left"
-    )  # FPR falls, FNR rises: the first allowed one is the best
+    # FPR falls, FNR rises: the first allowed one is the best
+    place = np.searchsorted(-fpr, -alpha, side="left")
     return np.append(fnr, 1.0)[place]

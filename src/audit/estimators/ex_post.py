@@ -18,22 +18,26 @@ from audit.privacy import STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class ExPost:
-    """The largest s such that a gambler gets rich against "E[W] ≤ e^((α − 1)s)"; s > 0 says that reports are too low.
+    """The largest s such that a gambler gets rich against "E[W] ≤ e^((α − 1)s)"; s > 0 says that
+    reports are too low.
 
     Black box: whatever g ≥ 0, Young's inequality a^α ≥ α·a·g^(α − 1) − (α − 1)·g^α at a = p/q gives
 
-        E_P[α·e^((1 − α)ε)·g^(α − 1)] − (α − 1)·E_Q[e^((1 − α)ε)·g^α] ≤ E_Q[W] ≤ 1,   equal at g = p/q.
+        E_P[α·e^((1 − α)ε)·g^(α − 1)] − (α − 1)·E_Q[e^((1 − α)ε)·g^α] ≤ E_Q[W] ≤ 1,   equal at
+        g = p/q.
 
-    g is a function of the attack's score, chosen on the selection trials and capped so that the second term is at most
-    C; then each pair of a P- and a Q-trial is a bounded game. White box, where the scores are the exact log-likelihood
-    ratio: V = e^((1 − α)ε)·(p/q)^(α − 1) on P-trials has mean E_Q[W] too, so it is an e-value without any cap.
-    Which game, which g, which cap, and whether P is present or absent: what would have grown fastest on the selection.
+    g is a function of the attack's score, chosen on the selection trials and capped so that the
+    second term is at most C; then each pair of a P- and a Q-trial is a bounded game. White box,
+    where the scores are the exact log-likelihood ratio: V = e^((1 − α)ε)·(p/q)^(α − 1) on P-trials
+    has mean E_Q[W] too, so it is an e-value without any cap. Which game, which g, which cap, and
+    whether P is present or absent: what would have grown fastest on the selection.
 
     Args:
         significance: error probability, over the whole course.
 
     References:
-        arXiv:2509.22213 (E[W] ≤ 1); Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (betting); REFERENCE.md, section 6.
+        arXiv:2509.22213 (E[W] ≤ 1); Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (betting);
+            REFERENCE.md, section 6.
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
@@ -43,8 +47,8 @@ class ExPost:
         """A finite-sample bound that holds at every number of trials at once.
 
         Raises:
-            Refused: for other notions, trials without reports, repeated runs, folds whose trials fitted each other,
-                and folds without selection trials.
+            Refused: for other notions, trials without reports, repeated runs, folds whose trials
+                fitted each other, and folds without selection trials.
         """
         self.allow(evidence.design, notion)
         assert isinstance(notion, ExPostRDP)
@@ -55,7 +59,8 @@ class ExPost:
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
 
     def allow(self, design: Design, notion: Notion) -> None:
-        """A claim about reports, and independent trials on folds that are a martingale, with selection trials."""
+        """A claim about reports, and independent trials on folds that are a martingale, with
+        selection trials."""
         if not isinstance(notion, ExPostRDP):
             raise OtherGame(
                 "it bounds how far reported ε are too low, and this claim is about no reports"
@@ -70,7 +75,8 @@ class ExPost:
             raise Refused("testing reports needs selection trials, which say where to bet")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """0: it depends on how a mechanism's reports go with its leaks, which the claim does not say."""
+        """0: it depends on how a mechanism's reports go with its leaks, which the claim does not
+        say."""
         return 0.0
 
     def least_mean(self, rounds: Sequence[Round]) -> float:
@@ -90,7 +96,7 @@ class ExPost:
         return math.exp(low)
 
 
-# --- games ------------------------------------------------------------------------------------------------------------
+# --- games ----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +141,8 @@ class Game:
     cap: float | None
 
     def gains(self, scores: Scores) -> Array:
-        """(n,) of each pair; of a class with more trials than the other the last ones are left out."""
+        """(n,) of each pair; of a class with more trials than the other the last ones are left
+        out."""
         assert scores.spent is not None
         count = min(len(scores.absent), len(scores.present))
         over, under = (~scores.bits, scores.bits) if self.swapped else (scores.bits, ~scores.bits)
@@ -195,7 +202,8 @@ def chosen_round(fold: Fold, order: float) -> Round:
 
 
 def growth(gain: Array, cap: float) -> tuple[float, float]:
-    """Log wealth a pair against E[W] ≤ 1 at nearly the best stake, and that stake; (≤ 0, a small one) where none grows.
+    """Log wealth a pair against E[W] ≤ 1 at nearly the best stake, and that stake; (≤ 0, a small
+    one) where none grows.
 
     >>> rate, stake = growth(np.array([2.0, 2.0, 0.5, 0.0]), 0.0)
     >>> round(rate, 4), round(stake, 2)
@@ -208,9 +216,11 @@ def growth(gain: Array, cap: float) -> tuple[float, float]:
 
 
 def log_wealth(rounds: Sequence[Round], mean: float) -> Array:
-    """(n,) log wealth after each pair of a gambler who began with 1 and bets against E[W] ≤ ``mean``.
+    """(n,) log wealth after each pair of a gambler who began with 1 and bets against
+    E[W] ≤ ``mean``.
 
-    Within a round the money is shared among stakes and left there; rounds follow each other with all that there is.
+    Within a round the money is shared among stakes and left there; rounds follow each other with
+    all that there is.
     """
     found, start = [np.zeros(1)], 0.0
     for each in rounds:

@@ -1,4 +1,5 @@
-"""Counts → bound, by the exact probability of all tables that speak as strongly against the claim."""
+"""Counts → bound, by the exact probability of all tables that speak as strongly against the
+claim."""
 
 from __future__ import annotations
 
@@ -23,31 +24,37 @@ from audit.privacy import STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class Exact:
-    """Buehler's lower confidence bound: the least parameter under which tables as extreme as this one are not rare.
+    """Buehler's lower confidence bound: the least parameter under which tables as extreme as this
+    one are not rare.
 
-    Tables are ordered by T, a likelihood-ratio bound on half-counts (`audit.estimators.half_counts`). The bound is the
-    least c at which {tables: T ≥ T(seen)} has a probability above ``significance`` at some point of the curve of c.
-    Finite-sample, for every notion, threshold and number of trials; close to the limit of any bound from counts.
+    Tables are ordered by T, a likelihood-ratio bound on half-counts
+    (`audit.estimators.half_counts`). The bound is the least c at which {tables: T ≥ T(seen)} has a
+    probability above ``significance`` at some point of the curve of c. Finite-sample, for every
+    notion, threshold and number of trials; close to the limit of any bound from counts.
 
-    T falls in both errors, so the region is a down-set and its probability falls in both rates: the worst point lies
-    on the curve. Curves are nested and T does not depend on c, so that P(bound > truth) ≤ significance (Buehler).
+    T falls in both errors, so the region is a down-set and its probability falls in both rates: the
+    worst point lies on the curve. Curves are nested and T does not depend on c, so that
+    P(bound > truth) ≤ significance (Buehler).
 
     Args:
         significance: error probability.
 
     References:
         Buehler 1957, Confidence intervals for the product of two binomial parameters, JASA 52.
-        Lloyd, Kabaila 2003, On the optimality and limitations of Buehler bounds (a good order makes a good bound).
+        Lloyd, Kabaila 2003, On the optimality and limitations of Buehler bounds (a good order makes
+            a good bound).
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
     name: ClassVar[str] = "exact"
 
     def __call__(self, evidence: Evidence, notion: Notion) -> Bound:
-        """A finite-sample bound: of folds that follow each other by `audit.estimators.folds`, which adds them up.
+        """A finite-sample bound: of folds that follow each other by `audit.estimators.folds`, which
+        adds them up.
 
         Raises:
-            Refused: for evidence that was stopped, repeated runs, and folds whose trials fitted each other.
+            Refused: for evidence that was stopped, repeated runs, and folds whose trials fitted
+                each other.
         """
         self.allow(evidence.design, notion)
         if len(evidence.folds) > 1:
@@ -57,7 +64,8 @@ class Exact:
         return Bound(self.name, notion, lower, self.significance, "finite-sample")
 
     def allow(self, design: Design, notion: Notion) -> None:
-        """Independent trials, as many as were planned, in one fold or in folds that follow each other."""
+        """Independent trials, as many as were planned, in one fold or in folds that follow each
+        other."""
         if design.folds != "single":
             allow_folds(design)
         elif not design.independent:
@@ -66,7 +74,8 @@ class Exact:
             )
 
     def rejects(self, evidence: Evidence, notion: Notion, claim: float) -> bool:
-        """Whether the bound exceeds a claim: by its test, which is quicker where many audits test the same claim.
+        """Whether the bound exceeds a claim: by its test, which is quicker where many audits test
+        the same claim.
 
         Raises:
             Refused: as the bound.
@@ -79,7 +88,8 @@ class Exact:
         return region.contains(counts.fp, counts.fn)
 
     def lower(self, counts: Counts, notion: Notion) -> float:
-        """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are rounded up.
+        """The bound itself, ≥ 0, rounded down; 0 where a class is empty. Fractions of errors are
+        rounded up.
 
         >>> from audit.privacy import GDP
         >>> round(Exact(significance=0.1).lower(Counts(949, 1051, 743, 1257), GDP()), 3)
@@ -100,7 +110,7 @@ class Exact:
         return expected_bound(self.lower, notion, parameter, n_absent, n_present)
 
 
-# --- bound and region -----------------------------------------------------------------------------------------------
+# --- bound and region -----------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
@@ -134,8 +144,9 @@ def _at_least(
 def _invert(size: Size, start: float, significance: float) -> float:
     """The largest parameter at which the region's size is ≤ ``significance``, from below.
 
-    The size is a maximum over points of the curve. It is solved for on the few points where it was largest, then all
-    points are looked at; where one is above, it joins the few. So the last look at all points proves the answer.
+    The size is a maximum over points of the curve. It is solved for on the few points where it was
+    largest, then all points are looked at; where one is above, it joins the few. So the last look
+    at all points proves the answer.
     """
     target = significance * (1 - size.slack)
     few, last = size.roughly(start), start
@@ -154,7 +165,8 @@ def _invert(size: Size, start: float, significance: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _region(notion: Notion, claim: float, absent: int, present: int, significance: float) -> Region:
-    """{T ≥ c}, c the least at which the size at the claim is ≤ ``significance``: found as `_invert` finds its root."""
+    """{T ≥ c}, c the least at which the size at the claim is ≤ ``significance``: found as `_invert`
+    finds its root."""
     level = kappa(significance)
     most = likelihood_bound(0, 0, absent, present, notion, level) if absent and present else 0.0
     if not 0 <= claim < most:
@@ -185,10 +197,11 @@ def _region(notion: Notion, claim: float, absent: int, present: int, significanc
 
 
 def _whole(size: Size, claim: float, level: float, significance: float) -> Size:
-    """A region of few trials without half a tie: {T ≥ c} for the T of a table, so that it is where the bound is above.
+    """A region of few trials without half a tie: {T ≥ c} for the T of a table, so that it is where
+    the bound is above.
 
-    Its corners are the tables that might have the least T. Where the region of that T, ties and all, is too large, those
-    of its corners go. With many trials one table more or less is nothing.
+    Its corners are the tables that might have the least T. Where the region of that T, ties and
+    all, is too large, those of its corners go. With many trials one table more or less is nothing.
     """
     absent, present = size.sides
     if max(absent.n, present.n) > FEW:

@@ -1,8 +1,10 @@
-"""Counts of folds that follow each other → bound, by a weighted sum of errors and the worst adaptive choice of thresholds.
+"""Counts of folds that follow each other → bound, by a weighted sum of errors and the worst
+adaptive choice of thresholds.
 
-Each fold's threshold was chosen after the earlier folds were seen. So an adversary may pick another point of the claimed
-curve for every fold, by what has been counted so far; regions that are exact for one threshold are not valid then (their
-1 % becomes up to 4 %). For a sum of integer weights the adversary's best game is a recursion over the sum alone.
+Each fold's threshold was chosen after the earlier folds were seen. So an adversary may pick another
+point of the claimed curve for every fold, by what has been counted so far; regions that are exact
+for one threshold are not valid then (their 1 % becomes up to 4 %). For a sum of integer weights the
+adversary's best game is a recursion over the sum alone.
 """
 
 from __future__ import annotations
@@ -46,10 +48,12 @@ class Weighted:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  tests are few and small
     def p_value(self, total: int, notion: Notion, parameter: float) -> float:
-        """The largest P(statistic ≤ total) that any choice of points on the parameter's curve, fold by fold, reaches.
+        """The largest P(statistic ≤ total) that any choice of points on the parameter's curve, fold
+        by fold, reaches.
 
-        With a budget of u left before a fold, the adversary's chance is W(u) = max over points of E V(u − errors), where
-        V(u) is the chance after it: 1 after the last, and 0 below 0. It grows in the parameter, as curves are nested.
+        With a budget of u left before a fold, the adversary's chance is W(u) = max over points of E
+        V(u − errors), where V(u) is the chance after it: 1 after the last, and 0 below 0. It grows
+        in the parameter, as curves are nested.
         """
         value = np.ones(total + 1)
         longest = max(
@@ -65,7 +69,8 @@ class Weighted:
     def _laws(
         self, notion: Notion, parameter: float, absent: int, present: int, length: int
     ) -> Array:
-        """(m, length/2 + 1) transforms of the law of a fold's sum at each point that is worth choosing."""
+        """(m, length/2 + 1) transforms of the law of a fold's sum at each point that is worth
+        choosing."""
         points = game_points(notion, parameter, absent, present, self.absent, self.present)
         sides = zip((absent, present), (self.absent, self.present), points, strict=True)
         transforms = [rfft(_law(n, weight, rate, length), axis=1) for n, weight, rate in sides]
@@ -82,9 +87,11 @@ def _law(n: int, weight: int, rate: Array, length: int) -> Array:
 
 
 SLACK = 2e-3
-"""Of the p-value, for what lies between neighbouring points, a quarter of a standard deviation apart near the best one.
+"""Of the p-value, for what lies between neighbouring points, a quarter of a standard deviation
+apart near the best one.
 
-Measured against grids eight times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds of five a side.
+Measured against grids eight times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds
+of five a side.
 """
 
 
@@ -97,9 +104,11 @@ def game_points(
     weight_absent: int,
     weight_present: int,
 ) -> tuple[Array, Array]:
-    """Points of a curve that are worth choosing: all of it roughly, densely around where the expected sum is least.
+    """Points of a curve that are worth choosing: all of it roughly, densely around where the
+    expected sum is least.
 
-    Along the curve the expected sum has a flat minimum, the tangent point of its slope, or a corner.
+    Along the curve the expected sum has a flat minimum, the tangent point of its slope, or a
+    corner.
     """
     few = min(absent, present) <= 100
     fpr, fnr = scan(notion, parameter, absent, present, 0.06 if few else 0.25)
@@ -121,7 +130,8 @@ def allow_folds(design: Design) -> None:
     """What adding up folds asks for.
 
     Raises:
-        Refused: evidence that was stopped, repeated runs, folds that fitted each other, no selection trials.
+        Refused: evidence that was stopped, repeated runs, folds that fitted each other, no
+            selection trials.
     """
     if design.stopped:
         raise Refused(
@@ -142,7 +152,8 @@ def allow_folds(design: Design) -> None:
 def weighted(
     evidence: Evidence, notion: Notion, significance: float
 ) -> tuple[Weighted, list[Counts]]:
-    """The test for these folds, with weights from the first fold's selection, and the folds' counts.
+    """The test for these folds, with weights from the first fold's selection, and the folds'
+    counts.
 
     Raises:
         Refused: see `allow_folds`.
@@ -159,8 +170,9 @@ def weighted(
 def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -> tuple[int, int]:
     """Small integers whose test would prove most of rates like the selection's, by the normal law.
 
-    An adversary plays the point of the curve where the weighted sum is least. So weights may not favour one kind of error
-    by more than the curve's own slope allows: else the corner (0, 1) or (1, 0), which every curve has, has a small sum too.
+    An adversary plays the point of the curve where the weighted sum is least. So weights may not
+    favour one kind of error by more than the curve's own slope allows: else the corner (0, 1) or
+    (1, 0), which every curve has, has a small sum too.
     """
     absent, present = (sum(fold[side] for fold in folds) for side in (0, 1))
     fpr, fnr = (
@@ -169,9 +181,8 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
     )
     if fpr + fnr >= 1 or not absent or not present:
         return 1, 1
-    if (
-        min(chosen.fp, chosen.fn) < RARE
-    ):  # an event of one side only: there the normal law says nothing
+    # an event of one side only: there the normal law says nothing
+    if min(chosen.fp, chosen.fn) < RARE:
         return (20, 1) if chosen.fp < chosen.fn else (1, 20)
     parameters = float(notion.parameter(fpr, fnr)) * np.linspace(1 / GRID, 1, GRID)
     alpha = np.concatenate([[0.0], ndtr(np.linspace(-5, 5, 201)), [1.0]])
@@ -179,7 +190,8 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
     critical = -float(ndtri(significance))
 
     def proven(pair: tuple[int, int]) -> float:
-        """How far up the grid the claim is rejected, and by how much the next one is not; large weights cost a little."""
+        """How far up the grid the claim is rejected, and by how much the next one is not; large
+        weights cost a little."""
         sums = pair[0] * absent * alpha + pair[1] * present * beta
         worst = np.argmin(sums, axis=1)
         fprs, fnrs = alpha[worst], beta[np.arange(GRID), worst]
@@ -201,11 +213,13 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
 
 
 GRID, RARE = 40, 10
-"""Parameters that weights are compared at, and errors of a kind below which it counts as never happening."""
+"""Parameters that weights are compared at, and errors of a kind below which it counts as never
+happening."""
 
 
 def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> float:
-    """The largest parameter whose p-value is ≤ ``significance``, rounded down; 0 where that of 0 is not.
+    """The largest parameter whose p-value is ≤ ``significance``, rounded down; 0 where that of 0 is
+    not.
 
     Raises:
         Refused: see `weighted`.

@@ -1,8 +1,10 @@
-"""The order of confusion tables behind `audit.estimators.exact`: a likelihood-ratio bound on half-counts.
+"""The order of confusion tables behind `audit.estimators.exact`: a likelihood-ratio bound on
+half-counts.
 
-With x = (fp + ½)/(n₀ + 1), y = (fn + ½)/(n₁ + 1) and kl the binary relative entropy, a table is as far from a tradeoff
-curve f as L = min over a of (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, f(a)), and T is the parameter c at which L = κ. The
-½ keeps every sum finite and monotone, and is worth a tenth of the power at a few thousand trials.
+With x = (fp + ½)/(n₀ + 1), y = (fn + ½)/(n₁ + 1) and kl the binary relative entropy, a table is as
+far from a tradeoff curve f as L = min over a of (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, f(a)), and T is
+the parameter c at which L = κ. The ½ keeps every sum finite and monotone, and is worth a tenth of
+the power at a few thousand trials.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ def kappa(significance: float) -> float:
     return float(ndtri(significance)) ** 2 / 2
 
 
-# --- the bound of one table -------------------------------------------------------------------------------------
+# --- the bound of one table -----------------------------------------------------------------------
 
 
 def likelihood_bound(
     fp: float, fn: float, absent: int, present: int, notion: Notion, level: float
 ) -> float:
-    """T(fp, fn): the least parameter whose curve comes within ``level`` of the half-counts; 0 where that of 0 does.
+    """T(fp, fn): the least parameter whose curve comes within ``level`` of the half-counts; 0 where
+    that of 0 does.
 
     >>> from audit.privacy import GDP
     >>> round(likelihood_bound(949, 743, 2000, 2000, GDP(), kappa(0.1)), 4)
@@ -53,7 +56,8 @@ def likelihood_bounds(
 def closest(
     fp: float, fn: float, absent: int, present: int, notion: Notion, level: float
 ) -> tuple[float, float]:
-    """The point (FPR, FNR) of the curve of T(fp, fn) that is at distance ``level`` from the table."""
+    """The point (FPR, FNR) of the curve of T(fp, fn) that is at distance ``level`` from the
+    table."""
     _, fpr, fnr = _touched(np.array([fp]), np.array([fn]), absent, present, notion, level)
     return float(fpr[0]), float(fnr[0])
 
@@ -63,11 +67,13 @@ def _touched(
 ) -> tuple[Array, Array, Array]:
     """(k,) T of tables, and the points of its curves that touch them.
 
-    T is the least parameter on the arc (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, b) = κ above the table. That arc is concave
-    and every curve convex, so parameter ≤ c is an interval of the arc and a zoom on the least of a grid finds the minimum.
+    T is the least parameter on the arc (n₀ + 1)·kl(x, a) + (n₁ + 1)·kl(y, b) = κ above the table.
+    That arc is concave and every curve convex, so parameter ≤ c is an interval of the arc and a
+    zoom on the least of a grid finds the minimum.
     """
     x, y = ((fp + 0.5) / (absent + 1))[:, None], ((fn + 0.5) / (present + 1))[:, None]
-    # A share t = sin² of κ is spent on the absent side: the arc is then close to an ellipse in its angle.
+    # A share t = sin² of κ is spent on the absent side: the arc is then close to an ellipse in its
+    # angle.
     low, high = np.zeros(len(x)), np.full(len(x), math.pi / 2)
     for _ in range(9):
         angle = np.linspace(low, high, 33, axis=1)
@@ -81,7 +87,8 @@ def _touched(
 
 
 def farther(rate: Array, distance: Array) -> Array:
-    """The p ≥ ``rate`` with kl(rate, p) = ``distance``, by Newton on √kl, which is nearly straight in arcsin √p."""
+    """The p ≥ ``rate`` with kl(rate, p) = ``distance``, by Newton on √kl, which is nearly straight
+    in arcsin √p."""
     root = np.sqrt(2 * distance)
     start = np.arcsin(np.sqrt(rate))
     theta = np.minimum(start + root / 2, math.pi / 2 - 1e-9)
@@ -108,12 +115,13 @@ def entropy(rate: Any, p: Array) -> Array:
         return np.asarray(-rate * np.log1p(gap / rate) - (1 - rate) * np.log1p(-gap / (1 - rate)))
 
 
-# --- a curve as points ------------------------------------------------------------------------------------------
+# --- a curve as points ----------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Points of a smooth piece of a tradeoff curve, from left to right: rates (k,) and the slope −f′ there (k,)."""
+    """Points of a smooth piece of a tradeoff curve, from left to right: rates (k,) and the
+    slope −f′ there (k,)."""
 
     fpr: Array
     fnr: Array
@@ -121,7 +129,8 @@ class Piece:
 
 
 def inverse(notion: Notion) -> Notion:
-    """The family whose curves are the inverse functions: itself, but for a piece that has a mirror image."""
+    """The family whose curves are the inverse functions: itself, but for a piece that has a mirror
+    image."""
     if not hasattr(notion, "mirrored"):
         return notion
     return cast(Notion, dataclasses.replace(cast(Any, notion), mirrored=not notion.mirrored))
@@ -131,9 +140,10 @@ def inverse(notion: Notion) -> Notion:
 def pieces_of(notion: Notion, parameter: float) -> tuple[Piece, ...]:
     """A curve between its corners, as points that are dense at both ends.
 
-    With z and w the normal quantiles of FPR and FNR, z + w is a smooth function of z − w: constant for GDP, and with a
-    slope inside (−1, 1) for every falling curve, however steep. zCDP's curve, slow to solve for, is a spline there: it
-    orders tables and places points, no size is computed with it.
+    With z and w the normal quantiles of FPR and FNR, z + w is a smooth function of z − w: constant
+    for GDP, and with a slope inside (−1, 1) for every falling curve, however steep. zCDP's curve,
+    slow to solve for, is a spline there: it orders tables and places points, no size is computed
+    with it.
     """
     slow = isinstance(notion, ZCDP | Direction)
     rate = ndtr(np.linspace(-7.4, 7.4, 240 if slow else 500))
@@ -184,21 +194,24 @@ def _piece(z: Array, w: Array, ends: list[float], slow: bool) -> Piece | None:
     return Piece(ndtr(z), ndtr(w), slope)
 
 
-# --- all tables at a distance ---------------------------------------------------------------------------------------
+# --- all tables at a distance ---------------------------------------------------------------------
 
 
 def frontier(
     notion: Notion, parameter: float, absent: int, present: int, level: float, fp: Array
 ) -> Array:
-    """(k,) the largest real fn with T(fp, fn) ≥ ``parameter``, for each fp (k,), and TIES more; below 0 for none.
+    """(k,) the largest real fn with T(fp, fn) ≥ ``parameter``, for each fp (k,), and TIES more;
+    below 0 for none.
 
-    Two tables whose T is the same number, mirror images say, must not be told apart by rounding: each belongs to the
-    region of the other, or the two together could exceed the level. So the frontier lies TIES farther than computed,
-    which is more than its own error; the region is valid all the same, its probability is what it is.
+    Two tables whose T is the same number, mirror images say, must not be told apart by rounding:
+    each belongs to the region of the other, or the two together could exceed the level. So the
+    frontier lies TIES farther than computed, which is more than its own error; the region is valid
+    all the same, its probability is what it is.
 
-    From each point of the curve, and from corners in every direction between their two slopes, one walks against the
-    gradient until the distance is κ. The end is on the frontier, and that point of the curve is the closest to it.
-    In between it is a cubic, with slopes that are exact by the envelope theorem.
+    From each point of the curve, and from corners in every direction between their two slopes, one
+    walks against the gradient until the distance is κ. The end is on the frontier, and that point
+    of the curve is the closest to it. In between it is a cubic, with slopes that are exact by the
+    envelope theorem.
     """
     sides = (absent + 1, present + 1)
     curve = _with_corners(pieces_of(notion, parameter), sides)
@@ -220,11 +233,13 @@ def frontier(
 
 
 TIES = 5e-6
-"""Of arcsin √rate, in which zCDP's frontier is up to 4e-6 wrong (a spline of its curve) and the others' up to 1e-7."""
+"""Of arcsin √rate, in which zCDP's frontier is up to 4e-6 wrong (a spline of its curve) and the
+others' up to 1e-7."""
 
 
 def _with_corners(pieces: tuple[Piece, ...], sides: tuple[int, int]) -> Piece:
-    """One run of points; between two pieces the corner, with 120 slopes from one piece's to the other's."""
+    """One run of points; between two pieces the corner, with 120 slopes from one piece's to the
+    other's."""
     if not pieces:
         return Piece(*(np.zeros(0) for _ in range(3)))
     parts = [dataclasses.astuple(pieces[0])]
@@ -242,12 +257,14 @@ def _with_corners(pieces: tuple[Piece, ...], sides: tuple[int, int]) -> Piece:
 
 
 def _walk(curve: Piece, sides: tuple[int, int], level: float) -> tuple[Array, Array, Array]:
-    """Rates x, y at distance ``level`` from points of a curve, which are the closest ones, and dy/dx there."""
+    """Rates x, y at distance ``level`` from points of a curve, which are the closest ones, and
+    dy/dx there."""
     a, b, slope = curve.fpr, curve.fnr, curve.slope
     noise_x, noise_y = a * (1 - a) / sides[0], b * (1 - b) / sides[1]
     scale = np.sqrt(noise_y + slope**2 * noise_x)
     right, up = slope * noise_x / scale, noise_y / scale
-    # beyond this a rate would be below 0, and points whose way ends before the distance are closest to no table
+    # beyond this a rate would be below 0, and points whose way ends before the distance are closest
+    # to no table
     longest = np.minimum(a / np.maximum(right, 1e-300), b / np.maximum(up, 1e-300)) * (1 - 1e-12)
 
     def excess_at(step: Array) -> tuple[Array, Array, Array]:
@@ -257,7 +274,8 @@ def _walk(curve: Piece, sides: tuple[int, int], level: float) -> tuple[Array, Ar
     reaches = excess_at(longest)[2] > 0
     a, b, right, up, high = a[reaches], b[reaches], right[reaches], up[reaches], longest[reaches]
     low, step = np.zeros_like(a), np.minimum(math.sqrt(2 * level), high)
-    # Newton in a bracket: the distance is convex in the step, with a logarithmic pole of its slope at a rate of 0
+    # Newton in a bracket: the distance is convex in the step, with a logarithmic pole of its slope
+    # at a rate of 0
     for _ in range(60):
         x, y, excess = excess_at(step)
         tilt_x, tilt_y = sides[0] * _log_odds_gap(a, x), sides[1] * _log_odds_gap(b, y)
@@ -271,5 +289,6 @@ def _walk(curve: Piece, sides: tuple[int, int], level: float) -> tuple[Array, Ar
 
 
 def _log_odds_gap(high: Array, low: Array) -> Array:
-    """logit(high) − logit(low), from the difference of the rates: no cancellation where they are close."""
+    """logit(high) − logit(low), from the difference of the rates: no cancellation where they are
+    close."""
     return np.log1p((high - low) / (low * (1 - high)))

@@ -1,4 +1,5 @@
-"""Gains that no hypothesis lets have a positive mean → whether wealth that is staked on them grows by 1/significance."""
+"""Gains that no hypothesis lets have a positive mean → whether wealth that is staked on them grows
+by 1/significance."""
 
 from __future__ import annotations
 
@@ -21,13 +22,14 @@ LARGEST_LOSS = 0.95
 def refuted(gains: Array, variance: Array, worst: Array, significance: float) -> Array:
     """(m,) whether the wealth of each of m hypotheses reaches 1/significance after the last round.
 
-    The wealth is ∏ (1 + stake·gain). A stake depends on earlier rounds only, so where each gain has mean ≤ 0 given the
-    earlier ones the wealth is a supermartingale, and by Markov's inequality it reaches 1/significance with probability ≤
-    significance.
+    The wealth is ∏ (1 + stake·gain). A stake depends on earlier rounds only, so where each gain has
+    mean ≤ 0 given the earlier ones the wealth is a supermartingale, and by Markov's inequality it
+    reaches 1/significance with probability ≤ significance.
 
-    The stake hedges the option that pays 1/significance if all gains, were they normal, add up to more than their
-    quantile: φ(Φ⁻¹(u))/u/√(variance that is left), with u = significance·wealth. So the error probability is used up
-    when the trials are, where a bet that may go on for ever has to save some.
+    The stake hedges the option that pays 1/significance if all gains, were they normal, add up to
+    more than their quantile: φ(Φ⁻¹(u))/u/√(variance that is left), with u = significance·wealth. So
+    the error probability is used up when the trials are, where a bet that may go on for ever has to
+    save some.
 
     Args:
         gains: (m, rounds).
@@ -37,7 +39,8 @@ def refuted(gains: Array, variance: Array, worst: Array, significance: float) ->
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are left).
+        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are
+            left).
         Ville 1939 (the inequality).
     """
     rounds = gains.shape[1]
@@ -64,7 +67,8 @@ def _blocks(rounds: int) -> Iterator[tuple[int, int]]:
 
 
 def averaged(values: Array, groups: int) -> Array:
-    """(m, groups) means of consecutive ``values`` (m, n), n ≥ groups: the larger class has several trials a round."""
+    """(m, groups) means of consecutive ``values`` (m, n), n ≥ groups: the larger class has several
+    trials a round."""
     if groups == values.shape[1]:
         return values
     starts = np.arange(groups) * values.shape[1] // groups
@@ -74,10 +78,11 @@ def averaged(values: Array, groups: int) -> Array:
 
 
 def candidates(sure: float, spread: float) -> Iterator[Array]:
-    """Ascending parameters from 0 on in chunks: steps of ``spread`` or more up to ``sure``, finer ones beyond.
+    """Ascending parameters from 0 on in chunks: steps of ``spread`` or more up to ``sure``, finer
+    ones beyond.
 
-    Both are known before the test. So is the grid, and one true hypothesis must be refuted for a bound to be wrong: the
-    least parameter of the grid that is not below the truth.
+    Both are known before the test. So is the grid, and one true hypothesis must be refuted for a
+    bound to be wrong: the least parameter of the grid that is not below the truth.
     """
     wide = max(spread, sure / CHUNK)
     coarse = np.arange(0, sure, wide)
@@ -92,7 +97,8 @@ CHUNK, LARGEST = 32, 30.0
 
 
 def last_refuted(is_refuted: Callable[[Array], Array], grids: Iterable[Array]) -> float:
-    """The last parameter that is refuted before the first that stands, scanning upward; 0 where the first one stands.
+    """The last parameter that is refuted before the first that stands, scanning upward; 0 where the
+    first one stands.
 
     Args:
         is_refuted: (m,) parameters → (m,) whether each is.

@@ -25,18 +25,20 @@ Beta = tuple[float, float]
 
 @dataclass(frozen=True, config=STRICT)
 class JointBayes:
-    """The parameter whose region {FNR ≥ T(FPR)} holds ``significance`` of the posterior of (FPR, FNR).
+    """The parameter whose region {FNR ≥ T(FPR)} holds ``significance`` of the posterior of (FPR,
+    FNR).
 
-    Bayesian: it promises no coverage by itself. On smooth curves it was measured to be about right; near a kink it
-    over-claims at every number of trials, so of a kinked curve one piece is chosen on the selection trials and used
-    alone.
+    Bayesian: it promises no coverage by itself. On smooth curves it was measured to be about right;
+    near a kink it over-claims at every number of trials, so of a kinked curve one piece is chosen
+    on the selection trials and used alone.
 
     Args:
         significance: posterior probability that the parameter is smaller than the bound.
         prior: of each rate: Beta(½, ½) or Beta(1, 1).
 
     References:
-        Zanella-Béguelin et al. 2023, arXiv:2206.05199 (two-dimensional posterior of (FPR, FNR)); here in one dimension.
+        Zanella-Béguelin et al. 2023, arXiv:2206.05199 (two-dimensional posterior of (FPR, FNR));
+            here in one dimension.
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
@@ -47,7 +49,8 @@ class JointBayes:
         """A Bayesian bound.
 
         Raises:
-            Refused: when the counts are not binomial, or a kinked curve meets evidence without selection trials.
+            Refused: when the counts are not binomial, or a kinked curve meets evidence without
+                selection trials.
         """
         self.allow(evidence.design, notion)
         piece = self._piece(evidence, notion)
@@ -61,11 +64,13 @@ class JointBayes:
             raise Refused("joint Bayes needs counts of independent trials under one attack")
         if len(notion.pieces()) > 1 and not design.selection:
             raise Refused(
-                "joint Bayes over-claims at a kink, and there are no selection trials to choose a side on"
+                "joint Bayes over-claims at a kink, and there are no selection trials to choose a "
+                "side on"
             )
 
     def lower(self, counts: Counts, notion: Notion) -> float:
-        """The bound itself, ≥ 0; 0 where a class is empty. Of a kinked ``notion`` give one piece."""
+        """The bound itself, ≥ 0; 0 where a class is empty. Of a kinked ``notion`` give one
+        piece."""
         return joint_bayes(counts, notion, self.significance, self.prior)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
@@ -86,11 +91,13 @@ class JointBayes:
 def joint_bayes(
     counts: Counts, notion: Notion, significance: float = 0.1, prior: Prior = "jeffreys"
 ) -> float:
-    """The parameter m with P(parameter ≤ m | counts) = significance, 0 where m = 0 already has more.
+    """The parameter m with P(parameter ≤ m | counts) = significance, 0 where m = 0 already has
+    more.
 
     Args:
         counts: the test's confusion table.
-        notion: a family of curves; used as it is, kinks included (there it over-claims: give one piece).
+        notion: a family of curves; used as it is, kinks included (there it over-claims: give one
+            piece).
         significance: posterior probability below the bound, in (0, 1).
         prior: of each rate.
 
@@ -108,7 +115,8 @@ def joint_bayes(
 
     @functools.cache
     def excess(parameter: float) -> float:
-        # In normal quantiles the mass is nearly a straight line, which a root is found on in a few steps.
+        # In normal quantiles the mass is nearly a straight line, which a root is found on in a few
+        # steps.
         return float(ndtri(np.clip(mass(parameter), 1e-300, 1 - 1e-16))) - target
 
     return _root(excess, *_guess(*_rates(counts, prior), notion, significance))
@@ -119,9 +127,9 @@ def posterior(
 ) -> Callable[[float], float]:
     """m ↦ P(parameter ≤ m | counts) = P(FNR ≥ T_m(FPR)) = ∫ S(T_m(f)) dF(f).
 
-    F is the posterior of the FPR, S the survival function of the FNR's. Any T is the inverse of its mirror image, so
-    the integral may run over either rate: over the one that moves the parameter less, since the other makes the
-    integrand smooth.
+    F is the posterior of the FPR, S the survival function of the FNR's. Any T is the inverse of its
+    mirror image, so the integral may run over either rate: over the one that moves the parameter
+    less, since the other makes the integrand smooth.
 
     Args:
         counts: of both classes.
@@ -129,8 +137,8 @@ def posterior(
         prior: of each rate.
 
     Returns:
-        An increasing function, good to about 1e-9; to 1e-5 for zCDP with ten trials, or a kink near an end of the
-        posterior.
+        An increasing function, good to about 1e-9; to 1e-5 for zCDP with ten trials, or a kink near
+        an end of the posterior.
 
     >>> from audit.privacy import GDP
     >>> round(posterior(Counts(fp=949, tn=1051, fn=743, tp=1257), GDP())(0.340501), 5)
@@ -156,7 +164,8 @@ def _rates(counts: Counts, prior: Prior) -> tuple[Beta, Beta]:
 
 
 def _shares(fpr: Beta, fnr: Beta, notion: Notion) -> tuple[float, float]:
-    """How far the parameter moves when one rate crosses the middle of its posterior and the other stays."""
+    """How far the parameter moves when one rate crosses the middle of its posterior and the other
+    stays."""
     low, middle, high = np.array([betaincinv(*rate, (0.16, 0.5, 0.84)) for rate in (fpr, fnr)]).T
     alpha = np.array([low[0], high[0], middle[0], middle[0]])
     beta = np.array([middle[1], middle[1], low[1], high[1]])
@@ -165,7 +174,8 @@ def _shares(fpr: Beta, fnr: Beta, notion: Notion) -> tuple[float, float]:
 
 
 def _root(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where ``excess`` crosses 0, from a guess (low, high) of where that is; 0 where it never is negative."""
+    """Where ``excess`` crosses 0, from a guess (low, high) of where that is; 0 where it never is
+    negative."""
     if not low < high:
         low, high = 0.0, max(2 * high, 0.1)
     step = high - low
@@ -181,9 +191,11 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _guess(fpr: Beta, fnr: Beta, notion: Notion, significance: float) -> tuple[float, float]:
-    """Two parameters that usually enclose the bound: those of both rates at the same upper quantile.
+    """Two parameters that usually enclose the bound: those of both rates at the same upper
+    quantile.
 
-    Two equal shifts of z/√2 in independent normals make one of z; the guesses lie on either side of that.
+    Two equal shifts of z/√2 in independent normals make one of z; the guesses lie on either side of
+    that.
     """
     shift = -float(ndtri(significance))
     tails = [0.5 * math.erfc(part * shift / math.sqrt(2)) for part in (0.85, 0.55)]
@@ -197,16 +209,18 @@ def _mirror(notion: Notion) -> Notion:
     return notion if mirrored is None else dataclasses.replace(notion, mirrored=not mirrored)  # type: ignore[type-var]
 
 
-# --- a posterior as nodes and their mass ---------------------------------------------------------------------------
+# --- a posterior as nodes and their mass ----------------------------------------------------------
 
 
 def _even(size: int) -> tuple[Array, Array]:
-    """The trapezoid rule on (0, 1): converges exponentially for smooth functions that vanish at both ends."""
+    """The trapezoid rule on (0, 1): converges exponentially for smooth functions that vanish at
+    both ends."""
     return np.linspace(0, 1, size), np.full(size, 1 / (size - 1))
 
 
 def _crowded(size: int) -> tuple[Array, Array]:
-    """The double exponential rule on (0, 1): crowded at both ends, where a kink stands and derivatives may be infinite.
+    """The double exponential rule on (0, 1): crowded at both ends, where a kink stands and
+    derivatives may be infinite.
 
     References:
         Takahasi, Mori 1974.
@@ -220,7 +234,8 @@ EVEN, CROWDED = _even(200), _crowded(400)
 
 
 def _nodes(rate: Beta, kinks: tuple[float, ...]) -> tuple[Array, Array]:
-    """Rates, even in logit scale between the posterior's ends, and the mass at each; split at kinks."""
+    """Rates, even in logit scale between the posterior's ends, and the mass at each; split at
+    kinks."""
     inner = (math.log(k) - math.log1p(-k) for k in kinks)
     low, high = _ends(rate)
     ends = np.array([low, *sorted(k for k in inner if low < k < high), high])

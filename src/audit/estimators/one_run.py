@@ -1,8 +1,9 @@
 """Guesses about the canaries of one run → bound, by how many of them are right.
 
-One training holds m canaries, each in it by a fair coin. Whatever came out, a mechanism that keeps ε-DP leaves each
-coin a posterior of at most q = e^ε/(1 + e^ε), also to somebody who knows the coins before it. So the number of right
-guesses is no larger than a binomial one, though the canaries share all of the mechanism's noise.
+One training holds m canaries, each in it by a fair coin. Whatever came out, a mechanism that keeps
+ε-DP leaves each coin a posterior of at most q = e^ε/(1 + e^ε), also to somebody who knows the coins
+before it. So the number of right guesses is no larger than a binomial one, though the canaries
+share all of the mechanism's noise.
 """
 
 from __future__ import annotations
@@ -42,16 +43,17 @@ PORTIONS: Portions = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 class OneRun:
     """The largest ε at which so many right guesses have a probability below the significance.
 
-    How many guesses to make is searched over ``portions`` on the same canaries, and paid for: each is tested at
-    significance / len(portions), whichever is best (Bonferroni). A bound on μ or ρ is the one on ε at a small δ, since
-    μ-GDP and ρ-zCDP imply (ε, δ)-DP.
+    How many guesses to make is searched over ``portions`` on the same canaries, and paid for: each
+    is tested at significance / len(portions), whichever is best (Bonferroni). A bound on μ or ρ is
+    the one on ε at a small δ, since μ-GDP and ρ-zCDP imply (ε, δ)-DP.
 
     Args:
         significance: error probability.
         portions: shares of the canaries that may be guessed, in (0, 1].
 
     References:
-        Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2 and Proposition 5.7 (REFERENCE.md, section 3).
+        Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2 and Proposition 5.7
+            (REFERENCE.md, section 3).
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
@@ -67,9 +69,13 @@ class OneRun:
         right = guesses(evidence)
         lower = self.lower(right, notion)
         return Bound(
-            self.name, notion, lower, self.significance, "finite-sample",
+            self.name,
+            notion,
+            lower,
+            self.significance,
+            "finite-sample",
             warnings=too_many(len(right), notion, self.significance),
-        )  # fmt: skip
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """See `allow_guesses`; and a notion with bounds on ε."""
@@ -99,13 +105,15 @@ class OneRun:
         return self.lower(ideal_guesses(notion, parameter, n_absent + n_present), notion)
 
 
-# --- the bound on ε ---------------------------------------------------------------------------------------------------
+# --- the bound on ε -------------------------------------------------------------------------------
 
 
 def p_value(eps: float, canaries: int, made: int, right: int, delta: float) -> float:
-    """Probability of at least so many right guesses under (ε, δ)-DP, at most: in [0, 1], growing with ε.
+    """Probability of at least so many right guesses under (ε, δ)-DP, at most: in [0, 1], growing
+    with ε.
 
-    min(1, f(v) + 2mδ·max over 1 ≤ i ≤ v of (f(v − i) − f(v))/i), with f(x) = P[Bin(r, e^ε/(1 + e^ε)) ≥ x].
+    min(1, f(v) + 2mδ·max over 1 ≤ i ≤ v of (f(v − i) − f(v))/i), with f(x) = P[Bin(r,
+    e^ε/(1 + e^ε)) ≥ x].
 
     Args:
         eps: ≥ 0.
@@ -152,7 +160,7 @@ def root(excess: Callable[[float], float], largest: float) -> float:
     return float(brentq(excess, 0.0, largest, xtol=1e-10))
 
 
-# --- what estimators of one run share -----------------------------------------------------------------------------
+# --- what estimators of one run share -------------------------------------------------------------
 
 
 def allow_guesses(design: Design) -> None:
@@ -171,10 +179,12 @@ def allow_guesses(design: Design) -> None:
 
 
 def guesses(evidence: Evidence) -> Array:
-    """(m,) whether each canary's guess is right: "present" from the threshold on, the farthest from it first.
+    """(m,) whether each canary's guess is right: "present" from the threshold on, the farthest from
+    it first.
 
-    The order and the guesses are functions of the scores, which are what came out; only the rightness knows the bits.
-    Equally sure guesses stay in the order of the canaries, of which the coins know nothing.
+    The order and the guesses are functions of the scores, which are what came out; only the
+    rightness knows the bits. Equally sure guesses stay in the order of the canaries, of which the
+    coins know nothing.
 
     Raises:
         Refused: when the evidence is not one run.
@@ -191,7 +201,8 @@ def at_delta(notion: Notion, small: float, bound: Callable[[float], float]) -> f
 
     Args:
         notion: GDP, (ε, δ), pure or zCDP.
-        small: δ at which a bound on μ or ρ is read; any one that does not depend on the data will do.
+        small: δ at which a bound on μ or ρ is read; any one that does not depend on the data will
+            do.
         bound: δ → lower bound on ε.
 
     Raises:
@@ -216,27 +227,30 @@ def _allow_epsilon(notion: Notion) -> None:
 def small_delta(canaries: int, significance: float) -> float:
     """The δ at which a bound on μ or ρ is read, with m·δ a third of the significance.
 
-    A larger δ costs more guesses and buys more μ for the same ε; at a third the bound on ideal guesses is within a tenth
-    of its largest for μ from 0.5 to 2 and m from 100 to 10,000.
+    A larger δ costs more guesses and buys more μ for the same ε; at a third the bound on ideal
+    guesses is within a tenth of its largest for μ from 0.5 to 2 and m from 100 to 10,000.
     """
     return significance / (3 * max(canaries, 1))
 
 
 def too_many(canaries: int, notion: Notion, significance: float) -> tuple[str, ...]:
-    """A warning where so many canaries can refute no (ε, δ): any of them may fail with probability δ."""
+    """A warning where so many canaries can refute no (ε, δ): any of them may fail with probability
+    δ."""
     if not isinstance(notion, ApproximateDP) or canaries * notion.delta < significance:
         return ()
     return (
-        f"{canaries} canaries at δ = {notion.delta:g} may all be told by the δ: so many refute hardly any ε; lower delta,"
-        " or take fewer canaries",
+        f"{canaries} canaries at δ = {notion.delta:g} may all be told by the δ: so many refute "
+        "hardly any ε; lower delta, or take fewer canaries",
     )
 
 
 def ideal_guesses(notion: Notion, parameter: float, canaries: int) -> Array:
-    """(m,) what guesses by the best test would look like, the most confident first, at their expected rates.
+    """(m,) what guesses by the best test would look like, the most confident first, at their
+    expected rates.
 
-    For GDP the scores are evenly spaced quantiles of N(±μ/2, 1), and a guess at distance a from 0 is right with
-    probability 1/(1 + e^(−aμ)). For other notions each is right with the probability of FPR = FNR.
+    For GDP the scores are evenly spaced quantiles of N(±μ/2, 1), and a guess at distance a from 0
+    is right with probability 1/(1 + e^(−aμ)). For other notions each is right with the probability
+    of FPR = FNR.
     """
     if isinstance(notion, GDP) and canaries:
         rank = (np.arange(canaries) + 0.5) / canaries

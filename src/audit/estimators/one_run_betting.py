@@ -1,4 +1,5 @@
-"""Guesses about the canaries of one run → bound, without choosing how many: a gambler bets on one after the other."""
+"""Guesses about the canaries of one run → bound, without choosing how many: a gambler bets on one
+after the other."""
 
 from __future__ import annotations
 
@@ -26,22 +27,26 @@ STAKES = np.geomspace(0.004, 0.98, 24)
 """Shares of the money that a wrong guess costs, among which the gambler spreads it."""
 
 LOOKS = 400
-"""How often the gambler looks at his money, most often at the beginning. Fewer looks find less and stay valid."""
+"""How often the gambler looks at his money, most often at the beginning. Fewer looks find less and
+stay valid."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class OneRunBetting:
-    """The largest ε against which a gambler's money ever reaches 1/significance, as he goes from the surest guess on.
+    """The largest ε against which a gambler's money ever reaches 1/significance, as he goes from
+    the surest guess on.
 
-    Given what came out and the coins before, a guess is right with probability at most q = e^ε/(1 + e^ε) under ε-DP. So
-    money that loses the share s with a wrong guess and gains s(1 − q)/q = s·e^(−ε) with a right one is a supermartingale,
-    and so is money that is spread among many s. It reaches 1/significance with probability ≤ significance (Ville), after
-    however many guesses: none have to be abstained from, and their number is not chosen.
+    Given what came out and the coins before, a guess is right with probability at most
+    q = e^ε/(1 + e^ε) under ε-DP. So money that loses the share s with a wrong guess and gains
+    s(1 − q)/q = s·e^(−ε) with a right one is a supermartingale, and so is money that is spread
+    among many s. It reaches 1/significance with probability ≤ significance (Ville), after however
+    many guesses: none have to be abstained from, and their number is not chosen.
 
-    **δ.** A posterior exceeds q in coordinate i by (P − e^ε·Q)₊/((P + Q)(1 + e^ε)), whose expectation is at most
-    δ/(1 + e^ε) on both sides together; that holds in any order that the scores give, since knowing more coins only
-    increases a convex divergence. A guess that is right with probability min(posterior, q) can be coupled to the real
-    one, and differs from any of m with probability ≤ mδ/2: that much is taken off the significance.
+    **δ.** A posterior exceeds q in coordinate i by (P − e^ε·Q)₊/((P + Q)(1 + e^ε)), whose
+    expectation is at most δ/(1 + e^ε) on both sides together; that holds in any order that the
+    scores give, since knowing more coins only increases a convex divergence. A guess that is right
+    with probability min(posterior, q) can be coupled to the real one, and differs from any of m
+    with probability ≤ mδ/2: that much is taken off the significance.
 
     Args:
         significance: error probability, over all numbers of guesses at once.
@@ -62,9 +67,14 @@ class OneRunBetting:
         """
         right = guesses(evidence)
         return Bound(
-            self.name, notion, self.lower(right, notion), self.significance, "finite-sample", anytime=True,
+            self.name,
+            notion,
+            self.lower(right, notion),
+            self.significance,
+            "finite-sample",
+            anytime=True,
             warnings=too_many(len(right), notion, self.significance),
-        )  # fmt: skip
+        )
 
     def allow(self, design: Design, notion: Notion) -> None:
         """As `OneRun`."""

@@ -24,8 +24,9 @@ CONVERTED = "; this ε is that of the Gaussian curve, not of a claim that is non
 class OneRunFDP:
     """The largest μ at which so many right guesses are refuted by `refutes`.
 
-    For μ-GDP this is a bound of finite samples. A mechanism whose curve is not Gaussian may keep (ε, δ) where this
-    refutes the Gaussian curve through it, so its ε is a figure and no accusation; a warning says so.
+    For μ-GDP this is a bound of finite samples. A mechanism whose curve is not Gaussian may keep
+    (ε, δ) where this refutes the Gaussian curve through it, so its ε is a figure and no accusation;
+    a warning says so.
 
     Args:
         significance: error probability.
@@ -83,8 +84,9 @@ class OneRunFDP:
 def refutes(mu: float, canaries: int, made: int, right: int, significance: float) -> bool:
     """Whether so many right guesses have a probability of at most ``significance`` under μ-GDP.
 
-    With r = τv/m and h = τ(g − v)/m, for i = v − 1 … 0: h' = max(h, Φ(Φ⁻¹(r) − μ)), r += i/(g − i)·(h' − h), h = h';
-    refuted where r + h > g/m. Both only grow, so it may be said before the end.
+    With r = τv/m and h = τ(g − v)/m, for i = v − 1 … 0: h' = max(h, Φ(Φ⁻¹(r) − μ)),
+    r += i/(g − i)·(h' − h), h = h'; refuted where r + h > g/m. Both only grow, so it may be said
+    before the end.
 
     Args:
         mu: ≥ 0.

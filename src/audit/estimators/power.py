@@ -24,7 +24,8 @@ def expected_bound(
     n_absent: int,
     n_present: int,
 ) -> float:
-    """The bound that a perfect attack with one threshold, at FPR = FNR, is expected to reach: that of expected counts.
+    """The bound that a perfect attack with one threshold, at FPR = FNR, is expected to reach: that
+    of expected counts.
 
     Args:
         lower: an estimator's bound on counts, such as ``JointBayes().lower``.
@@ -49,7 +50,8 @@ def expected_bound(
 
 
 def midpoint(notion: Notion, parameter: float) -> float:
-    """The point FPR = FNR of the curve, in [0, ½]: where one threshold tells most about a symmetric curve.
+    """The point FPR = FNR of the curve, in [0, ½]: where one threshold tells most about a symmetric
+    curve.
 
     >>> from audit.privacy import GDP
     >>> round(midpoint(GDP(), 2.0), 6), midpoint(GDP(), 0.0), midpoint(GDP(), float("inf"))
@@ -64,7 +66,7 @@ def midpoint(notion: Notion, parameter: float) -> float:
     )
 
 
-# --- what an audit could have found -------------------------------------------------------------------------------------
+# --- what an audit could have found ---------------------------------------------------------------
 
 
 SURE = 0.8
@@ -76,7 +78,8 @@ Point = Callable[[float], tuple[float, float]]
 
 @runtime_checkable
 class Tests(Protocol):
-    """An estimator whose test of a claim is a region of confusion tables, so that its power is a binomial sum."""
+    """An estimator whose test of a claim is a region of confusion tables, so that its power is a
+    binomial sum."""
 
     def region(self, notion: Notion, claim: float, absent: int, present: int) -> Region:
         """The tables whose bound exceeds the claim."""
@@ -92,10 +95,12 @@ def power(
     absent: int,
     present: int,
 ) -> float:
-    """The probability that a bound exceeds a claim, where the threshold's true rates are ``fpr`` and ``fnr``.
+    """The probability that a bound exceeds a claim, where the threshold's true rates are ``fpr``
+    and ``fnr``.
 
-    Exact for bounds from counts that know their region (`Tests`). For the others the share among AUDITS simulated
-    audits of two-valued scores with these rates, with half as many selection trials, from one seed; 0 where they refuse.
+    Exact for bounds from counts that know their region (`Tests`). For the others the share among
+    AUDITS simulated audits of two-valued scores with these rates, with half as many selection
+    trials, from one seed; 0 where they refuse.
 
     Args:
         accuser: the estimator that tests the claim, at its significance.
@@ -128,7 +133,8 @@ def _simulated(
     rng = np.random.default_rng(0)
     found = 0
     for _ in range(AUDITS if absent and present else 0):
-        # uniform numbers in a fixed order: the same draws at every rate, so that power rises with the truth
+        # uniform numbers in a fixed order: the same draws at every rate, so that power rises with
+        # the truth
         test, chosen = (
             _guesses(rng, fpr, fnr, round(absent * part), round(present * part))
             for part in (1.0, 0.5)
@@ -145,7 +151,8 @@ def _simulated(
 
 
 def _rejects(accuser: Estimator, evidence: Evidence, notion: Notion, claim: float) -> bool:
-    """Whether a claim is rejected: by its own test where a recipe has one, which is quicker than its whole bound."""
+    """Whether a claim is rejected: by its own test where a recipe has one, which is quicker than
+    its whole bound."""
     rejects = getattr(accuser, "rejects", None)
     return bool(
         rejects(evidence, notion, claim) if rejects else accuser(evidence, notion).lower > claim
@@ -170,7 +177,8 @@ def detectable(
     efficiency: float = 1.0,
     point: Point | None = None,
 ) -> float:
-    """The least truth that the accuser shows to exceed ``claim`` with probability 0.8, in the notion's parameter.
+    """The least truth that the accuser shows to exceed ``claim`` with probability 0.8, in the
+    notion's parameter.
 
     The root m of `power` = 0.8 at the middle FPR = FNR of the curve of m, times 1/efficiency.
 
@@ -179,7 +187,8 @@ def detectable(
         claim: c ≥ 0.
         absent, present: test trials of each class.
         efficiency: the share of the mechanism's parameter that the attack shows, in (0, 1].
-        point: where a truth is tested instead of in the middle of its curve, such as at the threshold that was chosen.
+        point: where a truth is tested instead of in the middle of its curve, such as at the
+            threshold that was chosen.
 
     Returns:
         > claim; ∞ where no truth is shown so often.
@@ -228,11 +237,13 @@ def trials_needed(
     efficiency: float = 1.0,
     point: Point | None = None,
 ) -> float:
-    """Test trials a side with which ``ratio``·claim is shown to exceed it with probability 0.8; ∞ if none suffice.
+    """Test trials a side with which ``ratio``·claim is shown to exceed it with probability 0.8; ∞
+    if none suffice.
 
-    It begins with `trials_foretold` and goes on with n·((z_α + z_.2)/(z_α + Φ⁻¹(power)))² until the power is 0.8 to 0.8 +
-    TOLERANCE. Beyond MANY trials the first is the answer: there it is right to 1 %, since counts are nearly normal. What
-    a perfect attack needs is worked out once a claim; a weaker one needs more in the ratio of what is foretold for both.
+    It begins with `trials_foretold` and goes on with n·((z_α + z_.2)/(z_α + Φ⁻¹(power)))² until the
+    power is 0.8 to 0.8 + TOLERANCE. Beyond MANY trials the first is the answer: there it is right
+    to 1 %, since counts are nearly normal. What a perfect attack needs is worked out once a claim;
+    a weaker one needs more in the ratio of what is foretold for both.
 
     Args:
         accuser, notion, claim, efficiency, point: see `detectable`.
@@ -253,9 +264,8 @@ def trials_needed(
     z = -float(ndtri(accuser.significance))
     too_few, enough = 1.0, math.inf
     exact = isinstance(accuser, Tests)
-    tolerance, rounds = (
-        (TOLERANCE, 24) if exact else (0.03, 6)
-    )  # a simulated power has a standard error of 0.03
+    # a simulated power has a standard error of 0.03
+    tolerance, rounds = (TOLERANCE, 24) if exact else (0.03, 6)
     for _ in range(rounds):
         reached = power(accuser, notion, claim, *rates, int(n), int(n))
         too_few, enough = (
@@ -275,10 +285,12 @@ def trials_needed(
 def trials_foretold(
     significance: float, notion: Notion, claim: float, shown: float, point: Point | None = None
 ) -> float:
-    """Test trials a side for power 0.8 by the normal law of the best weighted sum of both errors; ∞ where none do.
+    """Test trials a side for power 0.8 by the normal law of the best weighted sum of both errors; ∞
+    where none do.
 
-    [(z_α·√V₀ + z_.2·√V₁)/(b₀ − b₁)]² with V = λ²·a(1 − a) + b(1 − b), at the FPR a that the truth is tested at, b₀ and b₁
-    the FNRs of the claim's and the truth's curve there, and −λ the slope of the claim's curve.
+    [(z_α·√V₀ + z_.2·√V₁)/(b₀ − b₁)]² with V = λ²·a(1 − a) + b(1 − b), at the FPR a that the truth
+    is tested at, b₀ and b₁ the FNRs of the claim's and the truth's curve there, and −λ the slope of
+    the claim's curve.
 
     >>> from audit.privacy import GDP
     >>> round(trials_foretold(0.01, GDP(), 0.4548, 1.25 * 0.4548))
@@ -287,10 +299,8 @@ def trials_foretold(
     middle = midpoint(notion, shown)
     fpr, missed = point(shown) if point else (middle, middle)
     near = max(min(fpr, 1 - fpr) / 100, 1e-12)
-    ends = (
-        max(fpr - near, 0.0),
-        min(fpr + near, 1.0),
-    )  # a truth that never calls absent trials present is at an end
+    # a truth that never calls absent trials present is at an end
+    ends = max(fpr - near, 0.0), min(fpr + near, 1.0)
     before, allowed, after = (float(notion.beta(rate, claim)) for rate in (ends[0], fpr, ends[1]))
     slope = max((before - after) / (ends[1] - ends[0]), 0.0)
     gap = allowed - missed
@@ -302,12 +312,14 @@ def trials_foretold(
 
 
 TOLERANCE, MANY = 0.004, 100_000
-"""How much more than 0.8 the power may be, and from how many trials a side on counts are as good as normal."""
+"""How much more than 0.8 the power may be, and from how many trials a side on counts are as good as
+normal."""
 POWER = float(ndtri(SURE))
 
 
 def mu_of_area(absent: Array, present: Array) -> float:
-    """The μ ≥ 0 whose Gaussian shift has the AUC of these scores; kept finite by half a pair, 0 where a class is empty."""
+    """The μ ≥ 0 whose Gaussian shift has the AUC of these scores; kept finite by half a pair, 0
+    where a class is empty."""
     if not len(absent) or not len(present):
         return 0.0
     return mu_from_auc(area(absent, present), len(absent) * len(present))

@@ -18,8 +18,8 @@ class Region:
     """The confusion tables in which a test rejects: fn ≤ ``largest_fn[fp]``.
 
     Args:
-        largest_fn: (k,) ints, k ≤ n_absent + 1, non-increasing: the largest fn rejected at each fp, −1 for none; none at
-            any fp ≥ k.
+        largest_fn: (k,) ints, k ≤ n_absent + 1, non-increasing: the largest fn rejected at each
+            fp, −1 for none; none at any fp ≥ k.
         absent, present: trials of each class.
     """
 
@@ -32,7 +32,8 @@ class Region:
         return fp < len(self.largest_fn) and fn <= int(self.largest_fn[fp])
 
     def probability(self, fpr: float, fnr: float) -> float:
-        """P(reject) where fp ~ Bin(absent, fpr) and fn ~ Bin(present, fnr): the power at that point.
+        """P(reject) where fp ~ Bin(absent, fpr) and fn ~ Bin(present, fnr): the power at that
+        point.
 
         The sum runs over all but 2e-10 of the absent counts; it falls in both rates.
 
@@ -52,19 +53,22 @@ class Region:
         )
 
 
-# --- counts, grouped where there are very many ----------------------------------------------------------------------
+# --- counts, grouped where there are very many ----------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Levels:
-    """The values that a number of errors is rounded up to, and what the binomial law of each group takes.
+    """The values that a number of errors is rounded up to, and what the binomial law of each group
+    takes.
 
-    Up to FINE trials every count is its own level. Beyond that groups are 1/48 of a standard deviation wide, so that sums
-    take as long as with FINE trials; rounding errors up before a bound is taken only lowers it.
+    Up to FINE trials every count is its own level. Beyond that groups are 1/48 of a standard
+    deviation wide, so that sums take as long as with FINE trials; rounding errors up before a bound
+    is taken only lowers it.
 
     Args:
         n: trials.
-        top: (k,) ascending levels from 0 to n: group i is the counts above level i − 1 up to level i.
+        top: (k,) ascending levels from 0 to n: group i is the counts above level i − 1 up to level
+            i.
         middle: (k,) the group's mean count.
         log_weight: (k,) logarithm of the group's size times the binomial coefficient at its middle.
     """
@@ -106,7 +110,8 @@ class Levels:
         return int(np.searchsorted(self.top, count - 1e-9))
 
     def window(self, rate: Array) -> tuple[Array, int]:
-        """First places (m,) and the common width of windows that hold all but 2e^(−REACH) of each law (Bernstein)."""
+        """First places (m,) and the common width of windows that hold all but 2e^(−REACH) of each
+        law (Bernstein)."""
         mean, variance = self.n * rate, self.n * rate * (1 - rate)
         reach = REACH / 3 + np.sqrt(REACH**2 / 9 + 2 * REACH * variance)
         first = np.searchsorted(self.top, mean - reach)
@@ -114,9 +119,11 @@ class Levels:
         return first, int(np.max(last - first)) + 1
 
     def law(self, rate: Array) -> tuple[Array, Array]:
-        """First places (m,), and what the groups (m, w) from there on weigh, in proportion to their probabilities.
+        """First places (m,), and what the groups (m, w) from there on weigh, in proportion to their
+        probabilities.
 
-        Dividing by the window's sum takes away what gammaln has lost to rounding (3e-8 at 1e7 trials).
+        Dividing by the window's sum takes away what gammaln has lost to rounding (3e-8 at 1e7
+        trials).
         """
         first, width = self.window(rate)
         width = min(width, len(self.top))
@@ -135,10 +142,12 @@ REACH = 24.0
 
 
 def probabilities(largest: Array, absent: Levels, present: Levels, fpr: Array, fnr: Array) -> Array:
-    """(m,) probability of a region at points (m,), which should be neighbours: windows are as wide as the widest.
+    """(m,) probability of a region at points (m,), which should be neighbours: windows are as wide
+    as the widest.
 
     Args:
-        largest: (k,) for each absent level the place of the largest present level in the region, −1 for none.
+        largest: (k,) for each absent level the place of the largest present level in the region, −1
+            for none.
     """
     return np.concatenate(
         [

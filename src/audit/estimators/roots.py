@@ -10,7 +10,8 @@ from scipy.special import ndtri
 def last_below(at: Callable[[float], float], start: float, target: float) -> float:
     """Where a probability that rises with the parameter is ``target``, from below.
 
-    It looks no farther than three times as high as ``start``; 0 where the probability is above ``target`` all the way down.
+    It looks no farther than three times as high as ``start``; 0 where the probability is above
+    ``target`` all the way down.
     """
 
     def excess(parameter: float) -> float:
@@ -47,7 +48,8 @@ def narrowed(
     width: float = 1e-7,
     close: float = 0.0,
 ) -> tuple[float, float]:
-    """A bracket of a root, narrowed to ``width`` of itself, or to where the value at an end is within ``close`` (Illinois).
+    """A bracket of a root, narrowed to ``width`` of itself, or to where the value at an end is
+    within ``close`` (Illinois).
 
     Args:
         low, high: where the function is ≤ 0, and > 0.
@@ -77,7 +79,8 @@ def first_below(
     width: float,
     close: float,
 ) -> float:
-    """The least argument, up to ``most``, at which a falling probability is ≤ ``target``; see `narrowed`."""
+    """The least argument, up to ``most``, at which a falling probability is ≤ ``target``; see
+    `narrowed`."""
 
     def spare(parameter: float) -> float:
         return quantile(target) - quantile(at(parameter))

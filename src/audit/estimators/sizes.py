@@ -16,7 +16,8 @@ from audit.privacy import Notion
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """Points of the curves of a notion, each known by its smaller rate: (m,) that rate, and whether it is FNR."""
+    """Points of the curves of a notion, each known by its smaller rate: (m,) that rate, and whether
+    it is FNR."""
 
     rate: Array
     is_fnr: Array
@@ -53,7 +54,8 @@ class Points:
 def scan(
     notion: Notion, parameter: float, absent: int, present: int, spacing: float, rough: bool = False
 ) -> tuple[Array, Array]:
-    """(m,) FPR and (m,) FNR of points all along a curve from left to right, its corners and ends among them.
+    """(m,) FPR and (m,) FNR of points all along a curve from left to right, its corners and ends
+    among them.
 
     Args:
         spacing: in standard deviations of the rates that the trials show, of both together.
@@ -67,9 +69,8 @@ def scan(
     fpr, fnr = (
         (np.concatenate(rates) for rates in zip(*found, strict=True)) if found else np.zeros((2, 0))
     )
-    fixed = Points.corners(notion, parameter).joined(
-        Points(np.zeros(2), np.array([False, True]))
-    )  # and both ends
+    # and both ends
+    fixed = Points.corners(notion, parameter).joined(Points(np.zeros(2), np.array([False, True])))
     if rough:
         fpr, fnr = (
             np.concatenate(rates)
@@ -82,7 +83,8 @@ def scan(
 
 
 def _way(piece: Piece, absent: int, present: int) -> Array:
-    """(k,) length of the way along a piece; the noise of counts is the same everywhere in 2·arcsin √rate."""
+    """(k,) length of the way along a piece; the noise of counts is the same everywhere in 2·arcsin
+    √rate."""
     moves = [
         2 * math.sqrt(n) * np.diff(np.arcsin(np.sqrt(rate)))
         for n, rate in ((absent, piece.fpr), (present, piece.fnr))
@@ -92,7 +94,8 @@ def _way(piece: Piece, absent: int, present: int) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A region in places of levels (`audit.estimators.regions.Levels`), and its probabilities along curves."""
+    """A region in places of levels (`audit.estimators.regions.Levels`), and its probabilities along
+    curves."""
 
     notion: Notion
     sides: tuple[Levels, Levels]
@@ -100,18 +103,21 @@ class Size:
 
     @property
     def spacing(self) -> float:
-        """Of the points of a scan, in standard deviations: MOST points or so, however many trials."""
+        """Of the points of a scan, in standard deviations: MOST points or so, however many
+        trials."""
         length = math.pi * math.hypot(*(math.sqrt(side.n) for side in self.sides))
         return max(0.5 if length < 300 else 1.0, length / MOST)
 
     @property
     def slack(self) -> float:
-        """Share of a significance that is kept for what lies between the points of a scan, and for tails left out.
+        """Share of a significance that is kept for what lies between the points of a scan, and for
+        tails left out.
 
-        Along a curve the probability of a region is its indicator, averaged by a law of one standard deviation in both
-        directions: waves as long as two standard deviations keep 0.7 % of their height, and the steps of counts are no
-        more than some percent high. So points that are one apart, and the way between the highest ones and their
-        neighbours in 1/64 of that, miss less than 1e-4 of the maximum. Among very many trials, grouped, points are farther
+        Along a curve the probability of a region is its indicator, averaged by a law of one
+        standard deviation in both directions: waves as long as two standard deviations keep 0.7 %
+        of their height, and the steps of counts are no more than some percent high. So points that
+        are one apart, and the way between the highest ones and their neighbours in 1/64 of that,
+        miss less than 1e-4 of the maximum. Among very many trials, grouped, points are farther
         apart, and steps of 1/48 of a standard deviation move the probability by less than 2 %.
         """
         return 1e-4 if self.spacing <= 1 else 0.02

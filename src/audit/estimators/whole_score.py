@@ -23,22 +23,26 @@ from audit.privacy import STRICT, ApproximateDP, Notion, PureDP
 
 @dataclass(frozen=True, config=STRICT)
 class WholeScore:
-    """Lower bound on ε by a test of every (ε, δ) that abstains where a score says little and bets more where it says more.
+    """Lower bound on ε by a test of every (ε, δ) that abstains where a score says little and bets
+    more where it says more.
 
-    Let a and b be functions of the score with values in [0, 1]: how much is bet that a trial is present, or absent. Under
-    (ε, δ)-DP both E a(Y) ≤ e^ε·E a(X) + δ and E b(X) ≤ e^ε·E b(Y) + δ, X an absent trial and Y a present one. So
+    Let a and b be functions of the score with values in [0, 1]: how much is bet that a trial is
+    present, or absent. Under (ε, δ)-DP both E a(Y) ≤ e^ε·E a(X) + δ and E b(X) ≤ e^ε·E b(Y) + δ, X
+    an absent trial and Y a present one. So
 
         a(Y) − e^ε·a(X) − δ·max a  +  b(X) − e^ε·b(Y) − δ·max b
 
-    has mean ≤ 0 whatever the laws of X and Y are, and wealth that is staked on it reaches 1/significance with
-    probability ≤ significance. The functions come from trials that were looked at before, the selection's first.
+    has mean ≤ 0 whatever the laws of X and Y are, and wealth that is staked on it reaches
+    1/significance with probability ≤ significance. The functions come from trials that were looked
+    at before, the selection's first.
 
     Args:
         significance: error probability, at the number of trials that was planned.
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Barlow, Bartholomew, Bremner, Brunk 1972, Statistical inference under order restrictions (isotonic regression).
+        Barlow, Bartholomew, Bremner, Brunk 1972, Statistical inference under order restrictions
+            (isotonic regression).
         Steinke, Nasr, Jagielski 2023, arXiv:2305.08846 (abstention).
     """
 
@@ -49,8 +53,8 @@ class WholeScore:
         """A finite-sample bound on ε.
 
         Raises:
-            Refused: for other notions, evidence that was stopped, repeated runs, folds whose trials fitted each other,
-                and folds without selection trials of both classes.
+            Refused: for other notions, evidence that was stopped, repeated runs, folds whose trials
+                fitted each other, and folds without selection trials of both classes.
         """
         self.allow(evidence.design, notion)
         lower = lower_bound(readable(evidence), notion, self.significance)
@@ -62,7 +66,8 @@ class WholeScore:
         allow_bets(design)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on expected counts of a two-valued score at FPR = FNR, in a random order; 0 for other notions."""
+        """The bound on expected counts of a two-valued score at FPR = FNR, in a random order; 0 for
+        other notions."""
         if not isinstance(notion, ApproximateDP | PureDP) or not n_absent or not n_present:
             return 0.0
         rate, rng = midpoint(notion, parameter), np.random.default_rng(0)
@@ -86,12 +91,14 @@ class WholeScore:
         present: int,
         audits: int = 400,
     ) -> float:
-        """Probability that ``claim`` is refuted, simulated from a fixed seed; standard error ≤ 0.5/√audits.
+        """Probability that ``claim`` is refuted, simulated from a fixed seed; standard
+        error ≤ 0.5/√audits.
 
         Args:
             notion: pure or (ε, δ)-DP.
             claim: the ε that is tested.
-            p, q: (k,) law of the k values of the score, ascending, of an absent and of a present trial.
+            p, q: (k,) law of the k values of the score, ascending, of an absent and of a present
+                trial.
             absent, present: test trials of each class; the selection has half as many.
             audits: how many are simulated.
 
@@ -109,12 +116,13 @@ class WholeScore:
         return found / audits
 
 
-# --- what is read -----------------------------------------------------------------------------------------------------
+# --- what is read ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Scores of one fold: the selection's, and the test's in an order that does not depend on them."""
+    """Scores of one fold: the selection's, and the test's in an order that does not depend on
+    them."""
 
     known_absent: Array
     known_present: Array
@@ -181,7 +189,10 @@ def allow_bets(design: Design) -> None:
         raise Refused(NEEDS_SELECTION)
 
 
-NEEDS_SELECTION = "the whole score needs selection trials of both classes, which say how much to bet on which score"
+NEEDS_SELECTION = (
+    "the whole score needs selection trials of both classes, which say how much to bet on which "
+    "score"
+)
 
 
 def readable(evidence: Evidence) -> list[Sample]:
@@ -191,7 +202,8 @@ def readable(evidence: Evidence) -> list[Sample]:
         Refused: see `WholeScore`.
     """
     allow_bets(evidence.design)
-    # Trials may arrive sorted; then the bets, which learn from earlier rounds, would know the later ones.
+    # Trials may arrive sorted; then the bets, which learn from earlier rounds, would know the later
+    # ones.
     rng = np.random.default_rng(0)
     return [_sample(fold, rng) for fold in evidence.folds]
 
@@ -208,7 +220,7 @@ def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
     )
 
 
-# --- how much is bet on which score -----------------------------------------------------------------------------------
+# --- how much is bet on which score ---------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,18 +261,21 @@ class Levels:
 
 
 PRIOR = 100.0
-"""Trials a side at the claim's own odds that each level is mixed with: an excess of 0.045 over the odds of the claim is
-as large as the noise of so many. Without them the bet follows noise: power 0.60 in place of 0.74 for a Laplace."""
+"""Trials a side at the claim's own odds that each level is mixed with: an excess of 0.045 over the
+odds of the claim is as large as the noise of so many. Without them the bet follows noise: power
+0.60 in place of 0.74 for a Laplace."""
 CAPS = np.linspace(1 / 16, 1, 16)
 """Shares of the largest excess that the excess is cut at: δ is paid for the largest bet."""
 GROWTH = 1.15
-"""The levels are fitted again whenever so many times as many trials are known: power 0.74 in place of 0.70."""
+"""The levels are fitted again whenever so many times as many trials are known: power 0.74 in place
+of 0.70."""
 
 
 def bets(
     levels: Levels, trials: float, eps: Array, delta: float, parts: tuple[float, float]
 ) -> tuple[Array, Array]:
-    """How much is bet on "present" and on "absent" at each level, both (m, k), ≥ 0; one round's gains have variance 1.
+    """How much is bet on "present" and on "absent" at each level, both (m, k), ≥ 0; one round's
+    gains have variance 1.
 
     Args:
         levels: k of them.
@@ -287,15 +302,15 @@ def bets(
 def _direction(
     excess: Array, mass: Array, odds: Array, delta: float, noise: Array
 ) -> tuple[Array, Array]:
-    """The excess, cut where mean/deviation is largest, times mean/variance: (m, k) bets, and the noise (m,) as it is.
+    """The excess, cut where mean/deviation is largest, times mean/variance: (m, k) bets, and the
+    noise (m,) as it is.
 
-    A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet makes it worth while
-    to cut it, and the whole direction is left out where nothing remains.
+    A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet
+    makes it worth while to cut it, and the whole direction is left out where nothing remains.
     """
     caps = CAPS if delta else CAPS[-1:]
-    bet = np.minimum(
-        excess[:, None, :], caps[:, None] * np.max(excess, axis=1)[:, None, None]
-    )  # (m, caps, k)
+    # (m, caps, k)
+    bet = np.minimum(excess[:, None, :], caps[:, None] * np.max(excess, axis=1)[:, None, None])
     mean = np.sum(
         (1 + odds)[:, :, None] * mass * excess[:, None, :] * bet, axis=2
     ) - delta * np.max(bet, axis=2)
@@ -307,7 +322,7 @@ def _direction(
     return bet[row, best] * factor[:, None], noise[:, 0]
 
 
-# --- the test ---------------------------------------------------------------------------------------------------------
+# --- the test -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -332,10 +347,8 @@ class Stage:
         odds = np.exp(eps)[:, None]
         parts = (self.rounds / len(self.absent), self.rounds / len(self.present))
         present, absent = bets(self.levels, self.trials, eps, delta, parts)
-        of_absent, of_present = (
-            absent - odds * present,
-            present - odds * absent,
-        )  # what a trial of each level gains
+        # what a trial of each level gains
+        of_absent, of_present = absent - odds * present, present - odds * absent
         paid = delta * (np.max(present, axis=1) + np.max(absent, axis=1))
         gains = averaged(of_absent[:, self.absent], self.rounds) + averaged(
             of_present[:, self.present], self.rounds
@@ -366,7 +379,8 @@ def refuted(played: Sequence[Stage], eps: Array, delta: float, significance: flo
 
 
 def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) -> float:
-    """The last ε that is refuted before the first that stands, scanning upward from 0; 0 where a class is empty."""
+    """The last ε that is refuted before the first that stands, scanning upward from 0; 0 where a
+    class is empty."""
     played, delta = stages(samples), delta_of(notion)
     return last_refuted(
         lambda eps: refuted(played, eps, delta, significance), grids(samples, notion)
@@ -374,14 +388,16 @@ def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) 
 
 
 def grids(samples: Sequence[Sample], notion: Notion) -> Iterator[Array]:
-    """ε that are tested, ascending, in chunks; known before the test. Empty where a class of the test is."""
+    """ε that are tested, ascending, in chunks; known before the test. Empty where a class of the
+    test is."""
     rounds = sum(sample.rounds for sample in samples)
     if rounds:
         yield from candidates(_sure(samples[0], notion), math.sqrt(2 / rounds))
 
 
 def _sure(sample: Sample, notion: Notion) -> float:
-    """An ε that the first selection leaves no doubt about: by Clopper–Pearson at 1e-4, at the best of 100 thresholds."""
+    """An ε that the first selection leaves no doubt about: by Clopper–Pearson at 1e-4, at the best
+    of 100 thresholds."""
     sides = (sample.known_absent, sample.known_present)
     values, index = np.concatenate(sides), np.arange(sum(map(len, sides)))
     _, fpr, fnr = sweep(Scores(values, index >= len(sides[0]), index, index), 100)

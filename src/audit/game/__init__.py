@@ -1,8 +1,10 @@
-"""Where trials come from: the game is played in seeded blocks, here or on Ray, and every finished block is kept.
+"""Where trials come from: the game is played in seeded blocks, here or on Ray, and every finished
+block is kept.
 
-A block is the unit of seed, of retry and of the cache. Trial i has bit i mod 2, so that any even slice of the stream is
-balanced (in `CanaryGame` a block is one run of many canaries, and bits are coins); block b of seed s always holds the
-same trials, whoever plays it and in whatever order. The only door to ray.
+A block is the unit of seed, of retry and of the cache. Trial i has bit i mod 2, so that any even
+slice of the stream is balanced (in `CanaryGame` a block is one run of many canaries, and bits are
+coins); block b of seed s always holds the same trials, whoever plays it and in whatever order. The
+only door to ray.
 """
 
 from audit.game.backends import Auto, Backend, Ray, Serial

@@ -54,11 +54,13 @@ class Serial:
 class Ray:
     """Blocks as Ray tasks, on this machine or on a cluster.
 
-    A task whose worker or node is lost is played again, by another one; what it plays depends on the block alone.
+    A task whose worker or node is lost is played again, by another one; what it plays depends on
+    the block alone.
 
     Args:
         workers: how many play at once; None: one a core.
-        address: of a running cluster (``auto``, ``host:port``, ``ray://…``); None starts Ray on this machine.
+        address: of a running cluster (``auto``, ``host:port``, ``ray://…``); None starts Ray on
+            this machine.
         task_seconds: tasks are whole numbers of blocks that take at most about so long.
     """
 
@@ -67,11 +69,12 @@ class Ray:
     task_seconds: Annotated[float, Field(gt=0)] = 1.0
 
     def run(self, play: Play, blocks: Sequence[int]) -> Iterator[tuple[int, Trials]]:
-        """Blocks as they finish; at most two tasks a worker are under way, so that little waits in memory.
+        """Blocks as they finish; at most two tasks a worker are under way, so that little waits in
+        memory.
 
         Raises:
-            AuditError: see `Game.play`; or when Ray does not start, its workers die again and again, none is left, or
-                Ray itself dies.
+            AuditError: see `Game.play`; or when Ray does not start, its workers die again and
+                again, none is left, or Ray itself dies.
         """
         if not blocks:
             return
@@ -83,7 +86,9 @@ class Ray:
             refuse_if_dead(at_once=True)
             raise AuditError(f"backend=ray: {first_line(error)}; {go_on()}") from error
         finally:
-            if under_way:  # nobody waits for these; Ray's own cancel can abort this process (ray-project/ray#54798)
+            # nobody waits for these; Ray's own cancel can abort this process
+            # (ray-project/ray#54798)
+            if under_way:
                 stop_ray()
 
     def _play(
@@ -92,11 +97,13 @@ class Ray:
         task, size, waiting = ray.remote(_play_all), 1, collections.deque(blocks)
         play = ray.put(play)
         while waiting or under_way:
-            refuse_if_dead()  # before anything is asked of it: a question that nobody answers may wait for a minute
+            # before anything is asked of it: a question that nobody answers may wait for a minute
+            refuse_if_dead()
             room = self._room(ray)
             places = 2 * max(1, room)
             while waiting and len(under_way) < places:
-                # Tasks become smaller towards the end, so that all workers finish at about the same time.
+                # Tasks become smaller towards the end, so that all workers finish at about the same
+                # time.
                 batch = [
                     waiting.popleft() for _ in range(min(size, math.ceil(len(waiting) / places)))
                 ]
@@ -112,7 +119,8 @@ class Ray:
             yield from played
 
     def _room(self, ray: Any) -> int:
-        """Cores that there are now, of a cluster that may grow and shrink, or as many of them as were asked for."""
+        """Cores that there are now, of a cluster that may grow and shrink, or as many of them as
+        were asked for."""
         cores = cores_now(ray)
         return cores if self.workers is None else min(cores, self.workers)
 
@@ -135,7 +143,8 @@ def _wait(ray: Any, references: list[Any]) -> Any:
 def _refuse_without_cores(room: int) -> None:
     if room < 1:
         raise AuditError(
-            "backend=ray: no node with a core is left; add one, and the same command goes on from here"
+            "backend=ray: no node with a core is left; add one, and the same command goes on from "
+            "here"
         )
 
 
@@ -154,9 +163,8 @@ def _take(ray: Any, reference: Any) -> tuple[float, list[tuple[int, Trials]]]:
     try:
         seconds, played = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        missing = re.search(
-            r"No module named '[^']*'", str(error)
-        )  # Ray hides the cause of what it cannot unpickle
+        # Ray hides the cause of what it cannot unpickle
+        missing = re.search(r"No module named '[^']*'", str(error))
         if missing:
             raise AuditError(
                 f"backend=ray: {missing[0]} on a worker; install it on every node"
@@ -215,7 +223,8 @@ class Auto:
         return Serial()
 
     def _choose(self, seconds: Sequence[float], left: int) -> Backend:
-        """By two measured blocks: the second is what a block costs, the first one's excess is what compiling costs."""
+        """By two measured blocks: the second is what a block costs, the first one's excess is what
+        compiling costs."""
         workers = self.workers or cores()
         alone = left * seconds[1]
         shared = (

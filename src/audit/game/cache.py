@@ -54,7 +54,8 @@ class Cache:
         return {int(path.stem) for path in self.folder.glob("*.npz") if path.stem.isdigit()}
 
     def load(self, block: int) -> Trials | None:
-        """A kept block, or None: never played, or its file is not what was kept as that block (which is said)."""
+        """A kept block, or None: never played, or its file is not what was kept as that block
+        (which is said)."""
         path = self.path(block)
         try:
             trials, seal = _read(path)
@@ -84,7 +85,8 @@ class Cache:
         return trials
 
     def _seal(self, block: int, trials: Trials) -> str:
-        """Digest of a game, a block's number and its trials: a file that is not that block cannot have it by accident."""
+        """Digest of a game, a block's number and its trials: a file that is not that block cannot
+        have it by accident."""
         digest = hashlib.sha256(f"{self.folder.name} {block} {_names(trials).tolist()}".encode())
         for name, array in _arrays(trials).items():
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -127,12 +129,13 @@ class Cache:
             self._write(self.path(block).name, lambda file: np.savez(file, **arrays))
         except OSError as error:
             raise AuditError(
-                f"cannot keep trials in {self.folder} ({error.strerror or error}); free some room, or set root= to a"
-                " folder that can be written"
+                f"cannot keep trials in {self.folder} ({error.strerror or error}); free some "
+                "room, or set root= to a folder that can be written"
             ) from error
 
     def _write(self, name: str, write: Callable[[Any], Any]) -> None:
-        # The name is made before the file is: a Ctrl-C at any point after that leaves nothing behind.
+        # The name is made before the file is: a Ctrl-C at any point after that leaves nothing
+        # behind.
         aside = self.folder / f".{uuid.uuid4().hex}.part"
         try:
             with open_locked(aside) as file:
@@ -180,7 +183,8 @@ def _read(path: Path) -> tuple[Trials, str]:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """A regular file, opened for reading without waiting: a FIFO would wait for somebody who writes.
+    """A regular file, opened for reading without waiting: a FIFO would wait for somebody who
+    writes.
 
     Raises:
         OSError: it cannot be opened, or is anything else, such as a folder.
@@ -199,7 +203,8 @@ def _give_way(path: Path) -> None:
 
 
 def open_locked(path: Path) -> IO[bytes]:
-    """A new file, locked for as long as it is open; the system unlocks it when its process ends, however it ends."""
+    """A new file, locked for as long as it is open; the system unlocks it when its process ends,
+    however it ends."""
     while True:
         file = path.open("xb")
         try:
@@ -214,7 +219,8 @@ def open_locked(path: Path) -> IO[bytes]:
 
 @contextlib.contextmanager
 def abandoned(path: Path) -> Iterator[bool]:
-    """Whether nobody holds ``path`` open and locked; it is locked meanwhile, so that the answer stays true.
+    """Whether nobody holds ``path`` open and locked; it is locked meanwhile, so that the answer
+    stays true.
 
     What is no file, or somebody else's, was not left by a process of ours and is not abandoned.
     """

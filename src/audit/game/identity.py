@@ -24,11 +24,14 @@ from audit.game.play import CanaryGame, Game
 
 
 def fingerprint(game: Game | CanaryGame) -> dict[str, Any]:
-    """What a game's trials depend on: the objects, the data sets, the seed, and the source that plays them.
+    """What a game's trials depend on: the objects, the data sets, the seed, and the source that
+    plays them.
 
-    A mechanism that runs other code than its own names it: ``modules`` (names) and ``programs`` (paths).
+    A mechanism that runs other code than its own names it: ``modules`` (names) and ``programs``
+    (paths).
 
-    Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over them plays once.
+    Attackers, criteria, estimators and the number of trials are not in it, so that a sweep over
+    them plays once.
     """
     pair = [game.challenge.data([bit] * len(game.challenge.canaries)) for bit in (False, True)]
     files = getattr(game.mechanism, "programs", ())
@@ -45,10 +48,12 @@ def fingerprint(game: Game | CanaryGame) -> dict[str, Any]:
 
 
 def _sources(game: Game | CanaryGame) -> dict[str, str]:
-    """Sources of everything that plays; of somebody's own modules, as the process has them that plays them.
+    """Sources of everything that plays; of somebody's own modules, as the process has them that
+    plays them.
 
-    A child that ended is followed by another one, which imports what has been edited meanwhile: a process that had
-    read the old text would keep its trials under the wrong name. What was typed into a script no child can read.
+    A child that ended is followed by another one, which imports what has been edited meanwhile: a
+    process that had read the old text would keep its trials under the wrong name. What was typed
+    into a script no child can read.
     """
     names = [*sorted(_modules(game.mechanism) | _modules(game.features)), type(game).__module__]
     if not is_isolated(game.mechanism):
@@ -102,7 +107,8 @@ def _inside(value: Any) -> Any:
 
 
 def without_words(about: dict[str, Any]) -> dict[str, Any]:
-    """A fingerprint as it may be kept: texts among the options may be passwords, or come from the environment.
+    """A fingerprint as it may be kept: texts among the options may be passwords, or come from the
+    environment.
 
     >>> without_words({"mechanism": ["pkg.Program", 100, {"argv": ["run", "hunter2"], "batch": 5}], "seed": 0})
     {'mechanism': ['pkg.Program', 100, {'argv': ['***', '***'], 'batch': 5}], 'seed': 0}
@@ -115,9 +121,8 @@ def without_words(about: dict[str, Any]) -> dict[str, Any]:
 def _without_words(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_words(below) for name, below in value.items()}
-    if (
-        isinstance(value, list) and len(value) == 3 and isinstance(value[2], dict)
-    ):  # what `_describe` makes
+    # what `_describe` makes
+    if isinstance(value, list) and len(value) == 3 and isinstance(value[2], dict):
         return [*value[:2], _without_words(value[2])]
     if isinstance(value, list):
         return [_without_words(below) for below in value]
@@ -161,7 +166,8 @@ def _digest(data: Any) -> str:
 def sources(modules: Sequence[str]) -> dict[str, str]:
     """Module → digest of its text, for modules and what they use; installed packages → version.
 
-    Followed are uses of the same package, and of modules that are somebody's own: not installed, not the language's.
+    Followed are uses of the same package, and of modules that are somebody's own: not installed,
+    not the language's.
 
     Args:
         modules: names of imported modules.
@@ -203,7 +209,8 @@ def _own(name: str) -> bool:
 
 
 def _file(name: str) -> str | None:
-    """The file of a module, imported already or not; None where there is none, or finding out would import a package."""
+    """The file of a module, imported already or not; None where there is none, or finding out would
+    import a package."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None)
     parent = name.rpartition(".")[0]
@@ -226,7 +233,8 @@ def _version(package: str) -> str | None:
 
 @functools.lru_cache(maxsize=512)
 def _text(name: str) -> str:
-    """Digest of a module's source when it was first asked for: the process goes on with that, whatever is edited since."""
+    """Digest of a module's source when it was first asked for: the process goes on with that,
+    whatever is edited since."""
     text = _source(name)
     return "no source" if text is None else hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,5 @@
-"""A game whose mechanism is somebody's own code, played in a child process: its death is one line, not ours."""
+"""A game whose mechanism is somebody's own code, played in a child process: its death is one line,
+not ours."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from audit.game.play import CanaryGame, Game, Play
 
 
 def play_of(game: Game | CanaryGame) -> Play:
-    """What plays a block of a game: in this process, or in a child of it where the mechanism is somebody's own code."""
+    """What plays a block of a game: in this process, or in a child of it where the mechanism is
+    somebody's own code."""
     return _InChild(game) if is_isolated(game.mechanism) else game.play
 
 
 @dataclasses.dataclass(frozen=True)
 class _InChild:
-    """Plays blocks in the child of whichever process it is called in: this one, or a worker of Ray's."""
+    """Plays blocks in the child of whichever process it is called in: this one, or a worker of
+    Ray's."""
 
     game: Game | CanaryGame
 

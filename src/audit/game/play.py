@@ -49,9 +49,8 @@ def _said_of(where: str) -> Iterator[None]:
     except AuditError:
         raise
     except BaseException as error:
-        if (
-            isinstance(error, KeyboardInterrupt) and not runner.apart()
-        ):  # a person's Ctrl-C, and no part of the game
+        # a person's Ctrl-C, and no part of the game
+        if isinstance(error, KeyboardInterrupt) and not runner.apart():
             raise
         log.debug("%s", where, exc_info=True)
         raise AuditError(
@@ -79,8 +78,9 @@ class Game(_Setting):
         names = [columns.names for columns, _, _ in sides]
         if names[0] != names[1]:
             raise AuditError(
-                f"{self._where(block, 0)}: the columns differ between the two data sets ({_difference(*names)}); they"
-                " would tell all: count that as an event with features=events"
+                f"{self._where(block, 0)}: the columns differ between the two data sets "
+                f"({_difference(*names)}); they would tell all: count that as an event with "
+                "features=events"
             )
         ratios = [ratio for _, ratio, _ in sides if ratio is not None]
         spent = [eps for _, _, eps in sides if eps is not None]
@@ -117,12 +117,14 @@ class Game(_Setting):
             np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))
         ):
             raise AuditError(
-                f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; mend the mechanism"
+                f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; "
+                "mend the mechanism"
             )
         return columns, releases.log_ratio(*pair), spent
 
     def where(self, block: int, side: int, place: int) -> str:
-        """Of which trial something is said: the ``place``-th one of a side; −1 for either where it is not known."""
+        """Of which trial something is said: the ``place``-th one of a side; −1 for either where it
+        is not known."""
         if side < 0:
             return self._where(block, 0)
         return (
@@ -159,7 +161,8 @@ def _difference(absent: Sequence[str], present: Sequence[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class CanaryGame(_Setting):
-    """One run of the mechanism is a block: m canaries, each in the data by a fair coin; a trial is one of them.
+    """One run of the mechanism is a block: m canaries, each in the data by a fair coin; a trial is
+    one of them.
 
     Bits are drawn, not alternating, since a bound from one run rests on the coins alone.
     """
@@ -173,7 +176,8 @@ class CanaryGame(_Setting):
         """What run ``block`` shows of each canary; all have the same ``run``.
 
         Raises:
-            AuditError: when the mechanism shows nothing of single canaries, or rows that are not numbers.
+            AuditError: when the mechanism shows nothing of single canaries, or rows that are not
+                numbers.
         """
         coins, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(block, k)))
@@ -192,8 +196,8 @@ class CanaryGame(_Setting):
         releases = self.mechanism.release(self.challenge.data(list(bits)), 1, rng)
         if not isinstance(releases, CanaryReleases):
             raise AuditError(
-                f"protocol=one_run: {type(self.mechanism).__name__} shows nothing of single canaries; choose a mechanism"
-                " that does, such as dp_sgd, or protocol=holdout"
+                f"protocol=one_run: {type(self.mechanism).__name__} shows nothing of single "
+                "canaries; choose a mechanism that does, such as dp_sgd, or protocol=holdout"
             )
         return self.features(releases.of_canaries(), self.challenge)
 
@@ -206,31 +210,35 @@ class CanaryGame(_Setting):
 
 
 def _check(columns: Columns, trials: int, where: Callable[[int], str]) -> None:
-    """Refuse rows that are not as many numbers as were asked for; ``where`` says whose row it is."""
+    """Refuse rows that are not as many numbers as were asked for; ``where`` says whose row it
+    is."""
     values = np.asarray(columns.values)
     if not columns.names:
         raise AuditError(f"{where(0)}: the released rows are empty; release at least one number")
     if values.shape != (trials, len(columns.names)):
         raise AuditError(
-            f"{where(0)}: rows of shape {values.shape} where {(trials, len(columns.names))} was due; the mechanism must"
-            " release one row a trial, always as wide"
+            f"{where(0)}: rows of shape {values.shape} where {(trials, len(columns.names))} was "
+            "due; the mechanism must release one row a trial, always as wide"
         )
     if values.dtype.kind not in "biuf":
         raise AuditError(
-            f"{where(0)}: the released rows are no numbers ({values.dtype}); the mechanism must release floats"
+            f"{where(0)}: the released rows are no numbers ({values.dtype}); the mechanism must "
+            "release floats"
         )
     bad = ~np.isfinite(values).all(axis=1)
     if bad.any():
         row = int(np.argmax(bad))
         raise AuditError(
-            f"{where(row)}: the released row is not finite ({columns.names[int(np.argmax(~np.isfinite(values[row])))]});"
-            " mend the mechanism, or count it as an event with features=events"
+            f"{where(row)}: the released row is not finite "
+            f"({columns.names[int(np.argmax(~np.isfinite(values[row])))]}); mend the mechanism, "
+            "or count it as an event with features=events"
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class Carried:
-    """A challenge with its pair of data sets made once: it can be played where the files that it was read from are not.
+    """A challenge with its pair of data sets made once: it can be played where the files that it
+    was read from are not.
 
     Args:
         challenge: asked for everything else.

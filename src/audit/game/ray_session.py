@@ -1,4 +1,5 @@
-"""Ray, from its start to its end: quiet, for this machine and this user only, and known to live. The only door to ray."""
+"""Ray, from its start to its end: quiet, for this machine and this user only, and known to live.
+The only door to ray."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ _sessions: list[_Session] = []
 
 
 def start_ray(address: str | None, workers: int | None) -> Any:
-    """Ray, connected: the one that this process is connected to already, so that workers stay warm over a sweep's jobs.
+    """Ray, connected: the one that this process is connected to already, so that workers stay warm
+    over a sweep's jobs.
 
     A Ray that is started here listens on 127.0.0.1 only.
 
@@ -86,13 +88,11 @@ def start_ray(address: str | None, workers: int | None) -> Any:
         RayStartError: when it cannot be started or reached.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault(
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-    )  # else Ray warns of a change that is not ours
+    # else Ray warns of a change that is not ours
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if (address or "").startswith("ray://") and (Path.home() / ".ray/auth_token").exists():
-        os.environ.setdefault(
-            "RAY_AUTH_MODE", "token"
-        )  # Ray's client shows its token only if told before the import
+        # Ray's client shows its token only if told before the import
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     import ray
 
     if not ray.is_initialized():
@@ -108,13 +108,14 @@ def start_ray(address: str | None, workers: int | None) -> Any:
         with _quiet(session.log), _sigterm_kept(), _on_loopback(ray, address):
             _private_token()
             ray.init(**_settings(session))
-    except Exception as error:  # Ray raises anything from Exception itself to OSError when its processes do not start
+    except Exception as error:
+        # Ray raises anything from Exception itself to OSError when its processes do not start
         ray.shutdown()
         _end_processes(session.folder)
         kept = _keep(session.log, session.folder / RAYS)
         raise RayStartError(
-            f"backend=ray: Ray does not start on {address or 'this machine'} ({first_line(error)}; what it said is in"
-            f" {kept}); use backend=serial"
+            f"backend=ray: Ray does not start on {address or 'this machine'} "
+            f"({first_line(error)}; what it said is in {kept}); use backend=serial"
         ) from error
     session.servers = _servers() if address is None else {}
     session.gcs = None if session.servers else _gcs_address(ray, address)
@@ -152,9 +153,10 @@ def _settings(session: _Session) -> dict[str, Any]:
 def _on_loopback(ray: Any, address: str | None) -> Iterator[None]:
     """A Ray that is started meanwhile is for this machine only: its servers bind to 127.0.0.1.
 
-    `ray.init(_node_ip_address="127.0.0.1")` would be turned into the machine's address in its network, and everything
-    but that very address has all servers listen on all interfaces. Ray 2.60 keeps to 127.0.0.1 where it makes no
-    clusters, as RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says to one that is not imported yet.
+    `ray.init(_node_ip_address="127.0.0.1")` would be turned into the machine's address in its
+    network, and everything but that very address has all servers listen on all interfaces. Ray 2.60
+    keeps to 127.0.0.1 where it makes no clusters, as RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 says to
+    one that is not imported yet.
     """
     from ray._private import ray_constants
 
@@ -168,12 +170,14 @@ def _on_loopback(ray: Any, address: str | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _sigterm_kept() -> Iterator[None]:
-    """Ray puts a handler of its own for SIGTERM, which prints a stack, in the place of the one that was there."""
+    """Ray puts a handler of its own for SIGTERM, which prints a stack, in the place of the one that
+    was there."""
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGTERM) is None
     ):
-        yield  # only the main thread may set handlers, and only those that Python knows can be put back
+        # only the main thread may set handlers, and only those that Python knows can be put back
+        yield
         return
     handler = signal.getsignal(signal.SIGTERM)
     terminated = False
@@ -189,7 +193,8 @@ def _sigterm_kept() -> Iterator[None]:
 
 
 def cores_now(ray: Any) -> int:
-    """Cores that play. One's own Ray is not asked: where its GCS has just died, Ray waits for it and ends this process."""
+    """Cores that play. One's own Ray is not asked: where its GCS has just died, Ray waits for it
+    and ends this process."""
     if _sessions and _sessions[0].address is None:
         return _sessions[0].cores
     return int(ray.cluster_resources().get("CPU", 0))
@@ -206,7 +211,8 @@ def _servers() -> dict[str, Any]:
 
 
 def _private_token() -> None:
-    """Make the token of this user's Ray readable by this user only; Ray would make it readable by everybody.
+    """Make the token of this user's Ray readable by this user only; Ray would make it readable by
+    everybody.
 
     Whoever has it can run code in this user's sessions.
     """
@@ -219,9 +225,8 @@ def _private_token() -> None:
         file, aside = tempfile.mkstemp(dir=path.parent)  # mode 600
         with open(file, "w") as written:
             written.write(secrets.token_hex(32))
-        with contextlib.suppress(
-            FileExistsError
-        ):  # another process was sooner, and its token is as good
+        # another process was sooner, and its token is as good
+        with contextlib.suppress(FileExistsError):
             os.link(aside, path)  # whole or not there
         os.unlink(aside)
     if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
@@ -261,8 +266,8 @@ def _refuse_if_nobody_answers(address: str | None) -> None:
         socket.create_connection((place[1], int(place[2])), timeout=10).close()
     except OSError as error:
         raise RayStartError(
-            f"backend=ray: nobody answers at {address} ({error.strerror or error}); check backend.address, and that the"
-            " cluster runs"
+            f"backend=ray: nobody answers at {address} ({error.strerror or error}); check "
+            "backend.address, and that the cluster runs"
         ) from error
 
 
@@ -271,11 +276,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# --- whether it lives -------------------------------------------------------------------------------------------------
+# --- whether it lives -----------------------------------------------------------------------------
 
 
 def refuse_if_dead(at_once: bool = False) -> None:
-    """Raise where what plays is gone: Ray itself would wait, print sixty lines, or end this process.
+    """Raise where what plays is gone: Ray itself would wait, print sixty lines, or end this
+    process.
 
     Args:
         at_once: ask a cluster even where it has answered a moment ago.
@@ -330,7 +336,8 @@ def _children() -> list[Any]:
 
 
 def _end_processes(folder: Path) -> None:
-    """Kill what this process started in ``folder``: Ray leaves it behind where the rest of it does not come up."""
+    """Kill what this process started in ``folder``: Ray leaves it behind where the rest of it does
+    not come up."""
     import psutil
 
     for process in _children():
@@ -340,7 +347,8 @@ def _end_processes(folder: Path) -> None:
 
 
 def stop_ray() -> None:
-    """Disconnect, and stop what this process started; Ray has opinions about its own death, which go into its log."""
+    """Disconnect, and stop what this process started; Ray has opinions about its own death, which
+    go into its log."""
     import ray
 
     session = _sessions.pop() if _sessions else None
@@ -353,13 +361,15 @@ def stop_ray() -> None:
         _end_processes(session.folder)
 
 
-# --- its folder, and what travels ---------------------------------------------------------------------------------------
+# --- its folder, and what travels -----------------------------------------------------------------
 
 
 def _own_folder() -> Path:
-    """A folder for Ray's sockets and logs that goes when this process does; those of dead processes go now.
+    """A folder for Ray's sockets and logs that goes when this process does; those of dead processes
+    go now.
 
-    Nobody else can enter it or foretell its name. Sockets have short names, so that the folder's must be short too.
+    Nobody else can enter it or foretell its name. Sockets have short names, so that the folder's
+    must be short too.
     """
     home = tempfile.gettempdir()
     home = home if len(home) <= LONGEST else "/tmp"
@@ -380,7 +390,8 @@ LONGEST = 107 - len(
 
 
 def _is_ours(folder: Path) -> bool:
-    """A folder of this user, not a link to one: everybody may put what they like into a temporary folder."""
+    """A folder of this user, not a link to one: everybody may put what they like into a temporary
+    folder."""
     about = folder.lstat()
     return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
 
@@ -394,9 +405,11 @@ def _leave(folder: Path, lock: IO[bytes]) -> None:
 
 
 def _luggage(folder: Path) -> Path:
-    """``folder``, filled with a copy of the code that this process uses and that no installation on a cluster has.
+    """``folder``, filled with a copy of the code that this process uses and that no installation on
+    a cluster has.
 
-    That is this package, and whatever was imported from elsewhere than where Python and its packages are installed.
+    That is this package, and whatever was imported from elsewhere than where Python and its
+    packages are installed.
     """
     installed = {
         sys.prefix,
@@ -421,7 +434,7 @@ def _luggage(folder: Path) -> Path:
     return folder
 
 
-# --- what it says -----------------------------------------------------------------------------------------------------
+# --- what it says ---------------------------------------------------------------------------------
 
 TAIL = 20_000
 """Bytes of each of Ray's logs that are kept after a failure."""
@@ -433,8 +446,9 @@ LAST_WORDS = ("gcs_server.out", "gcs_server.err", "raylet.out", "raylet.err")
 def _quiet(log: Path) -> Iterator[None]:
     """What Ray says in this process goes into ``log``.
 
-    Ray speaks in three ways: Python's logging and a thread that prints, both sent there from now on, and C++ that writes
-    to file descriptor 2, which is sent there as long as this lasts: Ray's start and its end.
+    Ray speaks in three ways: Python's logging and a thread that prints, both sent there from now
+    on, and C++ that writes to file descriptor 2, which is sent there as long as this lasts: Ray's
+    start and its end.
     """
     _send_python_to(log)
     with warnings.catch_warnings(), _descriptor_2_to(log):
@@ -477,7 +491,8 @@ def _descriptor_2_to(log: Path) -> Iterator[None]:
 
 
 def _keep(log: Path, rays: Path) -> Path:
-    """A copy that stays when the session's folder goes: what Ray said here, and the last words of its servers.
+    """A copy that stays when the session's folder goes: what Ray said here, and the last words of
+    its servers.
 
     Args:
         log: of this process.

@@ -37,8 +37,8 @@ class Played:
         root: folder of the cache.
         watch: told the number of trials whenever some have arrived.
         tally: of blocks.
-        check_columns: raises AuditError if nothing can be done with these columns; called with those of the first block,
-            before any other is played.
+        check_columns: raises AuditError if nothing can be done with these columns; called with
+            those of the first block, before any other is played.
     """
 
     game: Game | CanaryGame
@@ -60,9 +60,8 @@ class Played:
         refuse_by_arithmetic(-(-(first + count) // size) - first // size, size)
         one, arrays = Trials((), *(np.empty(0) for _ in range(4))), dict[str, Any]()
         for block, part in self._blocks(blocks):
-            if (
-                not arrays
-            ):  # only now is it known how wide they are, and what their columns are called
+            # only now is it known how wide they are, and what their columns are called
+            if not arrays:
                 self.check_columns(part.columns)
                 refuse_if_too_many(part, count)
                 one, arrays = part[:0], _room_for(part, count)
@@ -102,8 +101,8 @@ class Played:
 class Stored:
     """Trials that were played elsewhere, each side shuffled and spread evenly over the stream.
 
-    Every slice has both sides in the same proportion: in turn where they are as many, as those of `Played` are. Of fewer
-    trials than there are, half are of the smaller side, or all that it has.
+    Every slice has both sides in the same proportion: in turn where they are as many, as those of
+    `Played` are. Of fewer trials than there are, half are of the smaller side, or all that it has.
 
     Args:
         recorded: all trials there are.
@@ -146,7 +145,8 @@ class Stored:
         """
         if count > self.limit:
             raise AuditError(
-                f"trials={count} asks for more than the {self.limit:,} stored; give trials={self.limit}"
+                f"trials={count} asks for more than the {self.limit:,} stored; give "
+                f"trials={self.limit}"
             )
 
     @functools.cached_property
@@ -156,7 +156,8 @@ class Stored:
             rng.permutation(np.flatnonzero(bits == bit))[:count]
             for bit, count in enumerate(self.sides)
         ]
-        # The i-th of n stands at (i + ½)/n of the stream; a stable sort takes the absent one first where two are level.
+        # The i-th of n stands at (i + ½)/n of the stream; a stable sort takes the absent one first
+        # where two are level.
         level = np.concatenate([(np.arange(count) + 0.5) / max(count, 1) for count in self.sides])
         order = np.concatenate(sides)[np.argsort(level, kind="stable")]
         place = np.arange(len(order))
@@ -170,7 +171,8 @@ def _room_for(part: Trials, count: int) -> dict[str, Array]:
 
 
 def refuse_if_unlike(one: Trials, other: Trials, where: str) -> None:
-    """Raise where the trials of two blocks do not fit together: an array of one would cut off what the other has.
+    """Raise where the trials of two blocks do not fit together: an array of one would cut off what
+    the other has.
 
     Args:
         one: trials that came first.
@@ -185,8 +187,8 @@ def refuse_if_unlike(one: Trials, other: Trials, where: str) -> None:
         first, later = (kind.get(name, "none") for kind in kinds)
         if first != later:
             raise AuditError(
-                f"{where}: {name} are {_short(later)} where another block's are {_short(first)}; the mechanism must release"
-                " the same columns of the same type in every block"
+                f"{where}: {name} are {_short(later)} where another block's are {_short(first)}; "
+                "the mechanism must release the same columns of the same type in every block"
             )
 
 
@@ -206,11 +208,13 @@ def _short(kind: Any) -> str:
 
 
 COPIES, WORK = 1.5, 500
-"""Bytes of an audit's peak per byte of its trials, and beside that a trial: measured, see benchmarks/README.md."""
+"""Bytes of an audit's peak per byte of its trials, and beside that a trial: measured, see
+benchmarks/README.md."""
 
 
 def memory(part: Trials, count: int) -> float:
-    """Bytes that an audit of ``count`` trials like those of ``part`` takes at its peak, beyond what an empty one takes."""
+    """Bytes that an audit of ``count`` trials like those of ``part`` takes at its peak, beyond what
+    an empty one takes."""
     each = sum(
         getattr(part, name).nbytes for name in TRIAL_ARRAYS if getattr(part, name) is not None
     ) / len(part)
@@ -224,7 +228,8 @@ LISTED = 1_000_000
 
 
 def refuse_by_arithmetic(blocks: int, size: int) -> None:
-    """Say so before any block is looked for when a block, or so many of them, would not fit into the free memory.
+    """Say so before any block is looked for when a block, or so many of them, would not fit into
+    the free memory.
 
     Args:
         blocks: how many, more or fewer than can be `LISTED`.
@@ -237,13 +242,15 @@ def refuse_by_arithmetic(blocks: int, size: int) -> None:
     fits = int(have / memory(NARROWEST, 1)) // 1000 * 1000
     if size > fits:
         raise AuditError(
-            f"a block of {size:,} trials is played as a whole and does not fit into the {have / 2**30:,.1f} GiB that is"
-            f" free, {fits:,} trials do at most; set mechanism.block lower"
+            f"a block of {size:,} trials is played as a whole and does not fit into the "
+            f"{have / 2**30:,.1f} GiB that is free, {fits:,} trials do at most; set "
+            "mechanism.block lower"
         )
     if blocks > LISTED and blocks * size > fits:
         raise AuditError(
-            f"{blocks * size:,} trials need at least {memory(NARROWEST, blocks * size) / 2**30:,.1f} GiB and"
-            f" {have / 2**30:,.1f} GiB is free, which is enough for {fits:,} at most; set trials to that or fewer"
+            f"{blocks * size:,} trials need at least "
+            f"{memory(NARROWEST, blocks * size) / 2**30:,.1f} GiB and {have / 2**30:,.1f} GiB is "
+            f"free, which is enough for {fits:,} at most; set trials to that or fewer"
         )
 
 
@@ -255,7 +262,8 @@ def _free() -> int:
 
 
 def refuse_if_too_many(part: Trials, count: int) -> None:
-    """Say so before they are played when ``count`` trials like those of ``part`` would not fit into the free memory.
+    """Say so before they are played when ``count`` trials like those of ``part`` would not fit into
+    the free memory.
 
     Raises:
         AuditError: with the number that fits.
@@ -264,6 +272,7 @@ def refuse_if_too_many(part: Trials, count: int) -> None:
     if need > have:
         fits = int(count * have / need) // 1000 * 1000
         raise AuditError(
-            f"{count:,} trials of {part.rows.shape[1]} columns need about {need / 2**30:,.1f} GiB and"
-            f" {have / 2**30:,.1f} GiB is free, which is enough for {fits:,}; set trials to that, or features=white_box"
+            f"{count:,} trials of {part.rows.shape[1]} columns need about {need / 2**30:,.1f} GiB "
+            f"and {have / 2**30:,.1f} GiB is free, which is enough for {fits:,}; set trials to "
+            "that, or features=white_box"
         )

@@ -79,9 +79,10 @@ def measured(bound: Bound, evidence: Evidence) -> Bound:
 def test_claim(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound:
     """The bound that can declare a violation: on everything where ``estimate`` can read it.
 
-    Otherwise at the same significance: the right guesses of one run, betting where folds follow each
-    other or the number of trials depended on the data, and else the last fold alone: one attack, and as many trials as
-    were planned. Whether reports of spent privacy are true, `ExPost` alone can tell.
+    Otherwise at the same significance: the right guesses of one run, betting where folds follow
+    each other or the number of trials depended on the data, and else the last fold alone: one
+    attack, and as many trials as were planned. Whether reports of spent privacy are true, `ExPost`
+    alone can tell.
     """
     significance = estimate.significance
     if isinstance(notion, ExPostRDP):

@@ -69,7 +69,8 @@ def _first_column(
 
 
 def _atom_differs(absent: Array, present: Array) -> bool:
-    """Whether an exact value has clearly different shares on the two sides, and others do not simply shift along."""
+    """Whether an exact value has clearly different shares on the two sides, and others do not
+    simply shift along."""
     values, counts = np.unique(np.concatenate([absent, present]), return_counts=True)
     if len(values) > 0.5 * (len(absent) + len(present)):  # hardly anything repeats
         return False
@@ -87,13 +88,13 @@ def _atom_differs(absent: Array, present: Array) -> bool:
 
 
 def _is_two_sided(absent: Array, present: Array) -> bool:
-    """Whether the distance from the common median ranks the sides clearly better than the value does."""
+    """Whether the distance from the common median ranks the sides clearly better than the value
+    does."""
     middle = np.median(np.concatenate([absent, present]))
     by_size = abs(area(absent, present) - 0.5)
     by_distance = abs(area(np.abs(absent - middle), np.abs(present - middle)) - 0.5)
-    spread = np.sqrt(
-        1 / (12 * len(absent)) + 1 / (12 * len(present))
-    )  # of an area where nothing differs
+    # of an area where nothing differs
+    spread = np.sqrt(1 / (12 * len(absent)) + 1 / (12 * len(present)))
     return bool(by_distance > by_size + CLEAR * spread)
 
 

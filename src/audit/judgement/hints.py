@@ -45,7 +45,8 @@ class Situation:
         look: number of this look.
         command: that played this audit; "" where it came from Python.
         own: whether the mechanism is the user's own code.
-        keeps: whether the pair's exact curve is known and keeps the claim: then what is above it is chance.
+        keeps: whether the pair's exact curve is known and keeps the claim: then what is above it is
+            chance.
     """
 
     choices: Mapping[str, str | None]
@@ -65,7 +66,8 @@ class Situation:
 
 
 def next_step(at: Situation) -> NextStep | None:
-    """The first hint that fits; None where the claim is refuted or the audit is tight and nothing is above the claim."""
+    """The first hint that fits; None where the claim is refuted or the audit is tight and nothing
+    is above the claim."""
     if at.verdict.violated:
         return None
     if at.verdict.word == "failed":
@@ -120,13 +122,15 @@ def _more_trials(at: Situation) -> NextStep | None:
     if needed > min(MOST_TRIALS, AFFORDABLE * at.trials):
         return None
     return NextStep(
-        f"The estimate is above the claim, which is chance or a leak: about {needed:,} trials tell.",
+        f"The estimate is above the claim, which is chance or a leak: about {needed:,} trials "
+        "tell.",
         (("trials", str(needed)),),
     )
 
 
 def _needed(at: Situation, ratio: float) -> float:
-    """Trials in all that detect ``ratio`` times the claim with probability 0.8 at the next look; ∞ where none do."""
+    """Trials in all that detect ``ratio`` times the claim with probability 0.8 at the next look; ∞
+    where none do."""
     spent, coming = share_of_error(at.look), share_of_error(at.look + 1)
     significance = at.significance * coming / spent
     # The operating point of a claim on rare events: as many errors of the rarer kind as were seen.
@@ -142,27 +146,34 @@ def _needed(at: Situation, ratio: float) -> float:
 
 
 def _operating_point(at: Situation) -> Callable[[float], tuple[float, float]]:
-    """Where the chosen threshold lies: the measured FPR, and on the curve of a parameter the FNR that goes with it."""
+    """Where the chosen threshold lies: the measured FPR, and on the curve of a parameter the FNR
+    that goes with it."""
     fpr = (at.counts.fp + 0.5) / (at.counts.fp + at.counts.tn + 1)
     return lambda parameter: (fpr, float(at.claim.notion.beta(fpr, parameter)))
 
 
 def _better_attacker(at: Situation) -> NextStep | None:
-    """The attack ranks trials clearly worse than the exact likelihood ratio, or cannot see what the rows show."""
+    """The attack ranks trials clearly worse than the exact likelihood ratio, or cannot see what the
+    rows show."""
     attacker = at.choices.get("attacker")
     if (
         at.efficiency is not None
         and at.efficiency.ranking < TIGHT
         and attacker != "likelihood_ratio"
     ):
-        why = f"The attack ranks trials at {at.efficiency.ranking:.0%} of the optimal test, which this mechanism knows."
+        why = (
+            f"The attack ranks trials at {at.efficiency.ranking:.0%} of the optimal test, which "
+            "this mechanism knows."
+        )
         return NextStep(why, (("attacker", "likelihood_ratio"),))
     odd = at.diagnosis.atoms or at.diagnosis.two_sided
     if odd is None or attacker in TREES or attacker is None or at.verdict.word == "tight":
         return None
     what = "one exact value of" if at.diagnosis.atoms else "the distance from the middle of"
-    return NextStep(f"It is {what} {odd} that differs, which trees see and {attacker} does not.",
-                    (("attacker", "xgboost"),))  # fmt: skip
+    return NextStep(
+        f"It is {what} {odd} that differs, which trees see and {attacker} does not.",
+        (("attacker", "xgboost"),),
+    )
 
 
 def _small_delta(at: Situation) -> NextStep | None:
@@ -173,8 +184,9 @@ def _small_delta(at: Situation) -> NextStep | None:
     if needed <= at.tested / 2:
         return None
     return NextStep(
-        f"Counts of {at.tested // 2:,} trials a side show leaks in ε; one in δ alone, at ε = {at.claim.parameter:g} and"
-        f" δ = {at.claim.notion.delta:g}, takes about {needed:.0e} trials a side."
+        f"Counts of {at.tested // 2:,} trials a side show leaks in ε; one in δ alone, at ε = "
+        f"{at.claim.parameter:g} and δ = {at.claim.notion.delta:g}, takes about {needed:.0e} "
+        "trials a side."
     )
 
 
@@ -193,7 +205,8 @@ def trials_for_delta(eps: float, delta: float) -> float:
 
 
 def _enough_trials(at: Situation) -> NextStep | None:
-    """An audit that could not tell is played again with as many trials as tell 1.25 times the claim."""
+    """An audit that could not tell is played again with as many trials as tell 1.25 times the
+    claim."""
     if at.verdict.word != "inconclusive" or not 0 < at.claim.parameter < math.inf:
         return None
     needed = _needed(at, 1.25)
@@ -204,7 +217,8 @@ def _enough_trials(at: Situation) -> NextStep | None:
 
 
 def _another_pair(at: Situation) -> NextStep | None:
-    """Nothing else is left to try on this pair; of floating-point outputs the last bits are another matter."""
+    """Nothing else is left to try on this pair; of floating-point outputs the last bits are another
+    matter."""
     if at.verdict.word != "loose":
         return None
     why = (
@@ -213,8 +227,8 @@ def _another_pair(at: Situation) -> NextStep | None:
     if not (at.own and at.diagnosis.fractions) or at.choices.get("features") == "bits":
         return NextStep(why)
     return NextStep(
-        f"{why} If the promise covers the last bits of floating-point numbers, features=bits looks at them (most noise"
-        " that is drawn in floating point leaks there)."
+        f"{why} If the promise covers the last bits of floating-point numbers, features=bits "
+        "looks at them (most noise that is drawn in floating point leaks there)."
     )
 
 

@@ -35,7 +35,8 @@ def references(claims: tuple[Claim, ...]) -> tuple[float | None, float | None]:
 
 
 def target_mu(claim: Claim, implied: float | None) -> float:
-    """The μ that an audit hopes to see: the implied one, else that of the claim's point fpr = fnr."""
+    """The μ that an audit hopes to see: the implied one, else that of the claim's point
+    fpr = fnr."""
     if implied is not None:
         return implied
     miss = 1 - privacy.guess_rate(claim.notion, claim.parameter)
@@ -73,5 +74,6 @@ def power_of(
 
 
 def in_own_parameter(notion: Notion, efficiency: float) -> float:
-    """A share of μ as a share of the notion's own parameter: ρ = μ²/2 goes with its square, ε about with itself."""
+    """A share of μ as a share of the notion's own parameter: ρ = μ²/2 goes with its square, ε about
+    with itself."""
     return efficiency**2 if isinstance(notion, ZCDP) else efficiency

@@ -1,4 +1,5 @@
-"""How much the attack shows at its threshold, how sure that is, and what share of the possible it is."""
+"""How much the attack shows at its threshold, how sure that is, and what share of the possible it
+is."""
 
 from __future__ import annotations
 
@@ -38,12 +39,13 @@ REPETITIONS, LARGEST = 400, 5000
 
 
 def strength_of(evidence: Evidence, claim: Claim) -> Strength | None:
-    """What the attack shows at its threshold, in the claim's own parameter; None where a side has no trial.
+    """What the attack shows at its threshold, in the claim's own parameter; None where a side has
+    no trial.
 
     The lower limit is finite-sample, the upper one a posterior quantile of both rates together
-    (Jeffreys), the standard error asymptotic. Where the trials of each fold fitted the attacks of the
-    others, the variance of pooled rates is about twice the binomial one, so half of each count is what
-    they are worth.
+    (Jeffreys), the standard error asymptotic. Where the trials of each fold fitted the attacks of
+    the others, the variance of pooled rates is about twice the binomial one, so half of each count
+    is what they are worth.
     """
     counts = _effective(evidence)
     if not counts.fp + counts.tn or not counts.fn + counts.tp:
@@ -88,11 +90,17 @@ def error_of_bound(estimate: Estimator, evidence: Evidence) -> float:
         Efron, Stein 1981, The jackknife estimate of variance, Annals of Statistics 9.
     """
     groups = 20
-    lowers = np.array([
-        estimate(dataclasses.replace(evidence, folds=tuple(_without(fold, place, groups) for fold in evidence.folds)),
-                 GDP()).lower
-        for place in range(groups)
-    ])  # fmt: skip
+    lowers = np.array(
+        [
+            estimate(
+                dataclasses.replace(
+                    evidence, folds=tuple(_without(fold, place, groups) for fold in evidence.folds)
+                ),
+                GDP(),
+            ).lower
+            for place in range(groups)
+        ]
+    )
     return float(np.sqrt((groups - 1) * np.mean((lowers - lowers.mean()) ** 2)))
 
 
@@ -125,11 +133,12 @@ def _effective(evidence: Evidence) -> Counts:
     return Counts(*halves)
 
 
-# --- beside the exact likelihood ratio ----------------------------------------------------------------------------------
+# --- beside the exact likelihood ratio ------------------------------------------------------------
 
 
 def efficiency_of(evidence: Evidence) -> Efficiency | None:
-    """Of the last attack against the exact likelihood ratio on the same trials; None where that is not known."""
+    """Of the last attack against the exact likelihood ratio on the same trials; None where that is
+    not known."""
     last = evidence.folds[-1]
     if last.test.log_ratio is None or not len(last.test.absent) or not len(last.test.present):
         return None

@@ -78,7 +78,10 @@ def judge(found: Findings) -> Verdict:
     if found.family is not None and found.family.lower > claim.parameter:
         return Verdict("suspicious", _suspicious(found, found.family), accusing, strength)
     if strength is None:
-        reason = f"No violation found: the bound is {accusing.notion.label(accusing.lower)}, the claim {claim}."
+        reason = (
+            f"No violation found: the bound is {accusing.notion.label(accusing.lower)}, the claim "
+            f"{claim}."
+        )
         return Verdict("inconclusive", reason, accusing)
     if strength.upper < TIGHT * claim.parameter:
         return Verdict(
@@ -121,28 +124,30 @@ def computed_excess(exact: tuple[Array, Array] | None, claim: Claim) -> float | 
     return float(np.max(claim.notion.parameter(alpha[below], beta[below])))
 
 
-# --- why ----------------------------------------------------------------------------------------------------------------
+# --- why ------------------------------------------------------------------------------------------
 
 
 def _violation(found: Findings) -> str:
     accusing = found.accusing
     reason = (
-        f"It leaks more than it claims: at least {accusing.notion.label(accusing.lower)} against {found.claim}"
-        f" ({accusing.estimator}, {accusing.kind}; wrong in at most {_percent(accusing.significance)} of audits)."
+        f"It leaks more than it claims: at least {accusing.notion.label(accusing.lower)} against "
+        f"{found.claim} ({accusing.estimator}, {accusing.kind}; wrong in at most "
+        f"{_percent(accusing.significance)} of audits)."
     )
     return reason + _explain_infinite_estimate(found.counts)
 
 
 def _explain_infinite_estimate(counts: Counts) -> str:
-    """That the point estimate behind a violation is infinite, where it is; the bound stays finite."""
+    """That the point estimate behind a violation is infinite, where it is; the bound stays
+    finite."""
     if not math.isinf(privacy.mu_hat(counts.fpr, counts.fnr)):
         return ""
     total, side, called = counts.fp + counts.tn, "absent", "present"
     if counts.fp:
         total, side, called = counts.fn + counts.tp, "present", "absent"
     return (
-        f" The leak may be infinite: not one of {total:,} {side} trials was called {called}, as where an event happens"
-        " under one data set only."
+        f" The leak may be infinite: not one of {total:,} {side} trials was called {called}, as "
+        "where an event happens under one data set only."
     )
 
 
@@ -151,23 +156,26 @@ def _computed(found: Findings, parameter: float) -> str:
         found.claim.notion.label(parameter) if math.isfinite(parameter) else "an infinite parameter"
     )
     return (
-        f"It leaks more than it claims: the exact tradeoff curve of this pair is known and needs {needs} against"
-        f" {found.claim}. This is computed, not estimated; these trials alone would not have shown it at"
-        f" {_percent(found.accusing.significance)}."
+        "It leaks more than it claims: the exact tradeoff curve of this pair is known and needs "
+        f"{needs} against {found.claim}. This is computed, not estimated; these trials alone "
+        f"would not have shown it at {_percent(found.accusing.significance)}."
     )
 
 
 def _nothing_promised(found: Findings) -> str:
     bound = found.accusing.notion.label(found.accusing.lower)
-    return f"It promises {found.claim}, which nothing exceeds: the bound is {bound}, and there is nothing to judge."
+    return (
+        f"It promises {found.claim}, which nothing exceeds: the bound is {bound}, and there is "
+        "nothing to judge."
+    )
 
 
 def _suspicious(found: Findings, family: Bound) -> str:
     accusing = found.accusing
     return (
-        f"Chance or a leak: the finite-sample bounds at 10 % reach {family.notion.label(family.lower)} against"
-        f" {found.claim} ({family.estimator}), the one at {_percent(accusing.significance)} only"
-        f" {accusing.notion.label(accusing.lower)}."
+        "Chance or a leak: the finite-sample bounds at 10 % reach "
+        f"{family.notion.label(family.lower)} against {found.claim} ({family.estimator}), the one "
+        f"at {_percent(accusing.significance)} only {accusing.notion.label(accusing.lower)}."
     )
 
 
@@ -176,13 +184,14 @@ def _shown(claim: Claim, strength: Strength) -> str:
     symbol, claimed = claim.notion.symbol, claim.parameter
     if math.isinf(strength.estimate):
         return (
-            f"The attack made no error of one kind: its estimate of {symbol} is infinite, and what {CONFIDENCE:.0%}"
-            f" of such audits prove is {strength.lower:.4g}."
+            f"The attack made no error of one kind: its estimate of {symbol} is infinite, and "
+            f"what {CONFIDENCE:.0%} of such audits prove is {strength.lower:.4g}."
         )
     share = f", {strength.estimate / claimed:.0%} of the claim" if claimed > 0 else ""
     return (
-        f"The attack shows {symbol} = {strength.estimate:.4g} ± {strength.standard_error:.2g}{share}"
-        f" ({CONFIDENCE:.0%} limits {strength.lower:.4g} and {strength.upper:.4g})."
+        f"The attack shows {symbol} = {strength.estimate:.4g} ± "
+        f"{strength.standard_error:.2g}{share} ({CONFIDENCE:.0%} limits {strength.lower:.4g} and "
+        f"{strength.upper:.4g})."
     )
 
 
@@ -191,26 +200,30 @@ def _too_few() -> str:
 
 
 def cause(found: Findings) -> str:
-    """What keeps a loose audit below its claim: the attack, its threshold, chance, or the mechanism."""
+    """What keeps a loose audit below its claim: the attack, its threshold, chance, or the
+    mechanism."""
     efficiency, claim = found.efficiency, found.claim
     if efficiency is None:
         return (
-            "There is no exact likelihood ratio to compare with, so a weak attack, a bad threshold and a mechanism that"
-            " leaks less look alike."
+            "There is no exact likelihood ratio to compare with, so a weak attack, a bad "
+            "threshold and a mechanism that leaks less look alike."
         )
     if efficiency.ranking < TIGHT:
-        return f"The cause is the attack: it ranks trials at {efficiency.ranking:.0%} of the optimal test."
+        return (
+            f"The cause is the attack: it ranks trials at {efficiency.ranking:.0%} of the optimal "
+            "test."
+        )
     if efficiency.threshold < TIGHT * efficiency.ranking:
         return (
-            f"The cause is the threshold: the attack ranks trials at {efficiency.ranking:.0%} of the optimal test, and"
-            f" its threshold keeps {efficiency.threshold:.0%}."
+            f"The cause is the threshold: the attack ranks trials at {efficiency.ranking:.0%} of "
+            f"the optimal test, and its threshold keeps {efficiency.threshold:.0%}."
         )
     if efficiency.possible + 1.645 * efficiency.error < TIGHT * target_mu(
         claim, references((claim,))[0]
     ):
         return (
-            f"The cause is the mechanism: on this pair the exact likelihood ratio itself shows a μ of only"
-            f" {efficiency.possible:.3f}."
+            "The cause is the mechanism: on this pair the exact likelihood ratio itself shows a "
+            f"μ of only {efficiency.possible:.3f}."
         )
     if isinstance(claim.notion, ZCDP):
         return "The cause is the single threshold: of the ρ of a Gaussian it keeps about 64 %."

@@ -1,4 +1,5 @@
-"""AIM: round by round, measure the marginal that the current model gets most wrong, as far as the budget goes."""
+"""AIM: round by round, measure the marginal that the current model gets most wrong, as far as the
+budget goes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ MEASURING = 0.9
 
 @dataclass(frozen=True, config=STRICT)
 class AIM:
-    """McKenna, Mullins, Sheldon and Miklau's AIM with its stock budget; the workload is all pairs of columns.
+    """McKenna, Mullins, Sheldon and Miklau's AIM with its stock budget; the workload is all pairs
+    of columns.
 
     Private selection makes it ρ-zCDP and (ε, δ)-DP. √(2ρ)-GDP it is not.
 
@@ -37,11 +39,12 @@ class AIM:
         delta: of the same.
         rows: of a synthetic table; given, never read from the data.
         max_model_size: MiB that the model may take when all budget is spent; a share of it before.
-        columns: of the data, where they are known beforehand: the numerical claim is computed for that many. None: for
-            two, within 1e-5 of the worst of 2, 3, 4, 6, 10 and 14.
+        columns: of the data, where they are known beforehand: the numerical claim is computed for
+            that many. None: for two, within 1e-5 of the worst of 2, 3, 4, 6, 10 and 14.
 
     References:
-        McKenna, Mullins, Sheldon, Miklau, PVLDB 2022, arXiv:2201.12677, Algorithm 2 and the public implementation.
+        McKenna, Mullins, Sheldon, Miklau, PVLDB 2022, arXiv:2201.12677, Algorithm 2 and the public
+            implementation.
     """
 
     eps: PrivacyParameter
@@ -54,7 +57,8 @@ class AIM:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
+        """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only
+        computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
         return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
 
@@ -64,11 +68,13 @@ class AIM:
             marginals.refuse_columns("AIM", len(data.domain.columns), self.columns)
 
     def added_sigma(self, sigma: Array) -> Array:
-        """(n,) standard deviations of the noise that is added where the claim asks for ``sigma`` (n,)."""
+        """(n,) standard deviations of the noise that is added where the claim asks for ``sigma``
+        (n,)."""
         return sigma
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
-        """All rounds now, for each needs the model before it; the last fit and rows when somebody looks.
+        """All rounds now, for each needs the model before it; the last fit and rows when somebody
+        looks.
 
         Raises:
             AuditError: with fewer than two columns, or tables that do not fit into memory.
@@ -90,9 +96,11 @@ class AIM:
 
 @functools.lru_cache(maxsize=128)
 def adaptive_mu(rho: float, columns: int) -> float:
-    """Least μ whose curve lies below what AIM at ρ may leak on so many columns. Numerical, not certified.
+    """Least μ whose curve lies below what AIM at ρ may leak on so many columns. Numerical, not
+    certified.
 
-    After each round the noise may be halved or not, whatever the data make of it: the worse is counted.
+    After each round the noise may be halved or not, whatever the data make of it: the worse is
+    counted.
 
     >>> rho = rho_from_eps_delta(1, 0.01)
     >>> round(adaptive_mu(rho, 3), 4), round(math.sqrt(2 * rho), 4)
@@ -139,7 +147,7 @@ def weights_of(domain: Domain) -> dict[Clique, float]:
     return {c: float(sum(len(set(c) & set(pair)) for pair in pairs)) for c in candidates}
 
 
-# --- what has been measured ------------------------------------------------------------------------------------------
+# --- what has been measured -----------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +158,8 @@ class Pool:
         domain: of the data.
         weighted: clique → (n, cells) Σ precision·noisy.
         precision: clique → (n,) as promised.
-        order: clique → (n,) which measurement of its trial was this clique's first; −1: not measured.
+        order: clique → (n,) which measurement of its trial was this clique's first; −1: not
+            measured.
     """
 
     domain: Domain
@@ -281,7 +290,8 @@ class Course:
         self.estimate = self._fit(self.active)
 
     def play_round(self, rng: np.random.Generator) -> None:
-        """Choose, measure, and, where budget is left, fit again and see whether the noise was too much."""
+        """Choose, measure, and, where budget is left, fit again and see whether the noise was too
+        much."""
         trials = self.active
         left, sigma, epsilon = self.ledger.left[trials], self.sigma[trials], self.epsilon[trials]
         last = left < 2 * _cost(sigma, epsilon)
@@ -325,7 +335,8 @@ class Course:
         return {c: marginals.project(domain, joint, c) for c in self.weights}
 
     def _refit(self, pick: Array, going_on: Array) -> None:
-        """The next model; noise is halved where it moved the chosen marginal by less than its own noise would."""
+        """The next model; noise is halved where it moved the chosen marginal by less than its own
+        noise would."""
         before = {c: answer[going_on] for c, answer in self.estimate.items()}
         self.estimate = self._fit(self.active)
         for i, clique in enumerate(self.weights):
@@ -339,7 +350,8 @@ class Course:
             self.epsilon[trials] *= np.where(small, 2, 1)
 
     def _allowed(self, trials: Array) -> Array:
-        """(m, candidates) whether the model with a candidate in it stays below its share of `max_model_size`."""
+        """(m, candidates) whether the model with a candidate in it stays below its share of
+        `max_model_size`."""
         share = self.mechanism.max_model_size * self.ledger.spent[trials] / self.ledger.budget
         columns, cells = len(self.data.domain.columns), self.data.domain.size()
         allowed = np.ones((len(trials), len(self.weights)), dtype=bool)
@@ -353,12 +365,13 @@ class Course:
         return allowed
 
 
-# --- what a batch of runs puts out ------------------------------------------------------------------------------------
+# --- what a batch of runs puts out ----------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """n runs of AIM: all that was measured and chosen. The last fit and rows are made when they are asked for."""
+    """n runs of AIM: all that was measured and chosen. The last fit and rows are made when they are
+    asked for."""
 
     pool: Pool
     history: tuple[Round, ...]
@@ -376,7 +389,8 @@ class Runs:
     def log_ratio(self, absent: Table, present: Table) -> Array | None:
         """(n,) exact: all Gaussian measurements, and each round's pick given the rounds before.
 
-        None where the domain is too large to keep every round's model, which the chances of the picks depend on.
+        None where the domain is too large to keep every round's model, which the chances of the
+        picks depend on.
         """
         if not self.history:
             return None
@@ -394,7 +408,8 @@ class Runs:
         return ratio
 
     def insider(self) -> Columns:
-        """(n, k) per candidate, precision-weighted sums of noisy counts and their precision; 0 where not measured."""
+        """(n, k) per candidate, precision-weighted sums of noisy counts and their precision; 0
+        where not measured."""
         names, values = [], []
         for clique, sums in self.pool.weighted.items():
             names += [
@@ -414,7 +429,8 @@ class Runs:
         return marginals.fit_dense(self.problem())
 
     def public(self) -> Tables:
-        """(n, rows, d) synthetic records of the last models; the same ones whenever they are asked for."""
+        """(n, rows, d) synthetic records of the last models; the same ones whenever they are asked
+        for."""
         return self._tables
 
     @functools.cached_property

@@ -1,7 +1,7 @@
 """Less and less noise until the answer is good enough; only the last release's privacy is spent.
 
-The releases of a vector are points of one Brownian motion, so each holds all that the ones before it
-told.
+The releases of a vector are points of one Brownian motion, so each holds all that the ones before
+it told.
 """
 
 from __future__ import annotations

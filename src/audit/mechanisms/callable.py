@@ -1,4 +1,5 @@
-"""Somebody's own Python function, audited as it is, and played in a child process: see `audit.runner`."""
+"""Somebody's own Python function, audited as it is, and played in a child process: see
+`audit.runner`."""
 
 from __future__ import annotations
 
@@ -53,16 +54,18 @@ class Anything:
 
 @dataclass(frozen=True, config=STRICT)
 class Target:
-    """A function ``(data, rng) → output``, or ``(data, trials, rng) → outputs``, of a module that can be imported.
+    """A function ``(data, rng) → output``, or ``(data, trials, rng) → outputs``, of a module that
+    can be imported.
 
-    An output is a number, an array, a dict of these, or anything else; an exception of a single trial is an output too.
-    ``data`` is what the canary makes: an array (``pair``) or an `audit.core.Table`.
+    An output is a number, an array, a dict of these, or anything else; an exception of a single
+    trial is an output too. ``data`` is what the canary makes: an array (``pair``) or an
+    `audit.core.Table`.
 
     Args:
         target: ``package.module:function``; further dots lead into what is found there.
         claim: what the function promises.
-        batched: whether it plays many trials at once; its result is then an array whose first axis is the trial, a dict
-            of these, or a list of outputs.
+        batched: whether it plays many trials at once; its result is then an array whose first axis
+            is the trial, a dict of these, or a list of outputs.
         timeout: seconds that one call may take; None: no limit.
         block: trials that are kept or lost together; few for a slow function.
 
@@ -77,9 +80,8 @@ class Target:
     block: Block = 1000
 
     def __post_init__(self) -> None:
-        if (
-            not self._typed_in
-        ):  # imported there first: a module that ends its process must not end this one
+        # imported there first: a module that ends its process must not end this one
+        if not self._typed_in:
             try:
                 runner.run(_check, self.target, self.batched)
             except runner.Ended as ended:
@@ -90,7 +92,8 @@ class Target:
 
     @property
     def _typed_in(self) -> bool:
-        """Whether the function was typed into a script or a notebook, which no other process can import."""
+        """Whether the function was typed into a script or a notebook, which no other process can
+        import."""
         return self.target.startswith("__main__:")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -119,7 +122,8 @@ class Target:
         )
 
     def release(self, data: Any, trials: int, rng: np.random.Generator) -> Anything:
-        """``trials`` calls, one after the other, that share ``rng``; or one call for all of them."""
+        """``trials`` calls, one after the other, that share ``rng``; or one call for all of
+        them."""
         function = _load(self.target)
         if not self.batched:
             outputs = [_call(function, place, data, rng) for place in range(trials)]
@@ -141,11 +145,14 @@ class Target:
         once, again = (self._try(data, np.random.default_rng(0)) for _ in range(2))
         said = []
         if written(once) != written(again):
-            said.append(f"Not reproducible: {self.target} put out different things for the same seed, it does not draw"
-                        " all of its noise from rng.")  # fmt: skip
+            said.append(
+                f"Not reproducible: {self.target} put out different things for the same seed, it "
+                "does not draw all of its noise from rng."
+            )
         if all(isinstance(output, BaseException) for output in once):
             said.append(
-                f"{self.target} came to no end in any of {CHECKED} runs: it raised {plain.of_error(once[0])}."
+                f"{self.target} came to no end in any of {CHECKED} runs: it raised "
+                f"{plain.of_error(once[0])}."
             )
         return tuple(said)
 
@@ -161,7 +168,8 @@ _sent: dict[str, Callable[..., Any]] = {}
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error is not the mechanism's but a person's Ctrl-C; in a child process it is the mechanism's own."""
+    """Whether an error is not the mechanism's but a person's Ctrl-C; in a child process it is the
+    mechanism's own."""
     return isinstance(error, KeyboardInterrupt) and not runner.apart()
 
 
@@ -176,8 +184,8 @@ def _check(target: str, batched: bool) -> None:
         inspect.signature(_load(target)).bind(*range(3 if batched else 2))
     except TypeError as error:
         raise AuditError(
-            f"mechanism.target={target} cannot be called as {expected} ({error}); change its arguments, or"
-            " mechanism.batched"
+            f"mechanism.target={target} cannot be called as {expected} ({error}); change its "
+            "arguments, or mechanism.batched"
         ) from error
     except ValueError:  # built in: nothing is known of its arguments
         return
@@ -192,7 +200,8 @@ def _load(target: str) -> Callable[..., Any]:
     module, colon, path = target.partition(":")
     if not (module and colon and path):
         raise AuditError(
-            f"mechanism.target={target} has not the form package.module:function, such as mine:release"
+            f"mechanism.target={target} has not the form package.module:function, such as "
+            "mine:release"
         )
     if target in _sent:
         return _sent[target]
@@ -202,8 +211,8 @@ def _load(target: str) -> Callable[..., Any]:
         if is_ours(error):
             raise
         raise AuditError(
-            f"mechanism.target={target} cannot be imported ({plain.of_error(error)}); run from the folder that"
-            f" {module.split('.')[0]} is in, or install it"
+            f"mechanism.target={target} cannot be imported ({plain.of_error(error)}); run from "
+            f"the folder that {module.split('.')[0]} is in, or install it"
         ) from error
     if not callable(found):
         raise AuditError(
@@ -224,7 +233,8 @@ def _call(function: Callable[..., Any], place: int, data: Any, rng: np.random.Ge
 
 
 def _apart(released: Any, trials: int) -> list[Any]:
-    """One object a trial: entries of arrays along their first axis, dicts of such entries, or the entries of a list.
+    """One object a trial: entries of arrays along their first axis, dicts of such entries, or the
+    entries of a list.
 
     Raises:
         Odd: when there are not as many as trials.
@@ -247,7 +257,10 @@ def _apart(released: Any, trials: int) -> list[Any]:
             f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it",
         )
     if len(released) != trials:
-        wrong = f"{len(released)} outputs where {trials} were due; return one a trial, along the first axis"
+        wrong = (
+            f"{len(released)} outputs where {trials} were due; return one a trial, along the "
+            "first axis"
+        )
         raise Odd(range(trials), wrong)
     return list(released)
 

@@ -1,18 +1,21 @@
 """Somebody's own program, in any language or environment, over one pipe each way.
 
-The protocol. The program reads one JSON object a line from standard input and answers each with one JSON object on one
-line of standard output, until its input ends:
+The protocol. The program reads one JSON object a line from standard input and answers each with one
+JSON object on one line of standard output, until its input ends:
 
-    {"seed": 7, "trials": 100, "data": [[0], [1]], "columns": null}      columns: names, where the data set has them
-    {"seed": 7, "trials": 100, "npz": "/tmp/…/data.npz"}                 with mechanism.npz=true: arrays data, columns
-    {…, "users": [0, 0, 1]}                                              whose each record is, where canary.user says so
+    {"seed": 7, "trials": 100, "data": [[0], [1]], "columns": null}      columns: names, where the
+    data set has them {"seed": 7, "trials": 100, "npz": "/tmp/…/data.npz"}                 with
+    mechanism.npz=true: arrays data, columns {…, "users": [0, 0, 1]}
+                 whose each record is, where canary.user says so
 
-    {"rows": [[0.3], [1.7], …], "columns": ["count"]}                    one row a trial; columns may be left out
-    {"npz": "/tmp/mine.npz"}                                             arrays rows (trials, k) and, if wanted, columns
-    {"error": "what went wrong", "trial": 3}                             trial (0, 1, …) may be left out
+    {"rows": [[0.3], [1.7], …], "columns": ["count"]}                    one row a trial; columns
+    may be left out {"npz": "/tmp/mine.npz"}                                             arrays rows
+    (trials, k) and, if wanted, columns {"error": "what went wrong", "trial": 3}
+            trial (0, 1, …) may be left out
 
-A row that is no list of finite numbers (``null``, ``NaN``, a text, another length) is an output of another kind, which
-``features=events`` counts. All noise is to follow from ``seed``. Standard error is free for the program's own words.
+A row that is no list of finite numbers (``null``, ``NaN``, a text, another length) is an output of
+another kind, which ``features=events`` counts. All noise is to follow from ``seed``. Standard error
+is free for the program's own words.
 """
 
 from __future__ import annotations
@@ -48,14 +51,16 @@ from audit.mechanisms.claims import Block, ClaimOption
 from audit.privacy import STRICT
 
 CHECKED = 20
-"""Trials that find out whether a program heeds its seed, or as many as a block has, where that is fewer."""
+"""Trials that find out whether a program heeds its seed, or as many as a block has, where that is
+fewer."""
 LOOK = 0.2
 """Seconds after which it is looked whether a silent program still lives."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class Command:
-    """A program that answers requests; one of it runs in every worker process, for as long as that lives.
+    """A program that answers requests; one of it runs in every worker process, for as long as that
+    lives.
 
     Args:
         argv: the program and its words. No shell reads them, and names are looked up as usual.
@@ -63,7 +68,8 @@ class Command:
         batch: trials of a request.
         timeout: seconds that one request may take, the start of the program included.
         npz: whether the data set goes as the path of an ``.npz`` file, for large ones.
-        files: what else the program runs; it is in the trials' fingerprint, as are those words of ``argv`` that are files.
+        files: what else the program runs; it is in the trials' fingerprint, as are those words of
+            ``argv`` that are files.
         block: trials that are kept or lost together; few for a slow program.
 
     Raises:
@@ -121,15 +127,21 @@ class Command:
         once, again, other = (written(self._sample(data, seed)) for seed in (1, 1, 2))
         name = " ".join(self.argv)
         if once != again:
-            return (f"Not reproducible: `{name}` takes no notice of its seed, the same request was answered by different"
-                    " rows.",)  # fmt: skip
+            return (
+                f"Not reproducible: `{name}` takes no notice of its seed, the same request was "
+                "answered by different rows.",
+            )
         if once == other:
-            return (f"`{name}` gave the same rows for two seeds: either it adds no noise, or its trials are copies of"
-                    " each other, and what it seems to leak may be its harness's fault.",)  # fmt: skip
+            return (
+                f"`{name}` gave the same rows for two seeds: either it adds no noise, or its "
+                "trials are copies of each other, and what it seems to leak may be its harness's "
+                "fault.",
+            )
         return ()
 
     def _sample(self, data: Any, seed: int) -> list[Any]:
-        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which ``timeout`` is meant for.
+        """A few outputs that follow from ``seed``; no request is larger than ``batch``, which
+        ``timeout`` is meant for.
 
         Raises:
             AuditError: no answer.
@@ -166,14 +178,15 @@ class Command:
 
 
 class _Failed(Exception):  # noqa: N818  it becomes an `Odd`, which says of which trials
-    """A request without a proper answer; ``trial`` is the place in it, where the program named one."""
+    """A request without a proper answer; ``trial`` is the place in it, where the program named
+    one."""
 
     def __init__(self, why: str, trial: int | None = None) -> None:
         super().__init__(why)
         self.trial = trial
 
 
-# --- what goes over the pipe ------------------------------------------------------------------------------------------
+# --- what goes over the pipe ----------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -182,8 +195,8 @@ def _as_request(data: Any, npz: bool) -> Iterator[dict[str, Any]]:
     records = np.asarray(data.records if isinstance(data, Table) else data)
     if records.dtype.kind not in "biuf":
         raise AuditError(
-            f"mechanism=command: a program is sent numbers or a table, and this canary makes {type(data).__name__};"
-            " choose canary=pair, tabular or worst_case"
+            "mechanism=command: a program is sent numbers or a table, and this canary makes "
+            f"{type(data).__name__}; choose canary=pair, tabular or worst_case"
         )
     names = list(data.domain.columns) if isinstance(data, Table) else None
     users = data.users if isinstance(data, Table) else None
@@ -270,7 +283,8 @@ def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
 
 
 def _regular(path: str) -> IO[bytes]:
-    """A file opened without waiting: a pipe that nobody writes into would hold us past every time limit.
+    """A file opened without waiting: a pipe that nobody writes into would hold us past every time
+    limit.
 
     Raises:
         OSError: there is none, or it is a pipe, a device or a folder.
@@ -287,7 +301,7 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "…")
 
 
-# --- the program ------------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -305,7 +319,8 @@ class _Program:
     def ask(self, line: str, timeout: float) -> str:
         """The line that answers ``line``.
 
-        A program that left between two requests in good order (status 0) is started again, and asked once more.
+        A program that left between two requests in good order (status 0) is started again, and
+        asked once more.
 
         Raises:
             _Failed: it left in the middle, or took too long.
@@ -325,18 +340,19 @@ class _Program:
     def _exchange(self, line: str, timeout: float) -> str | None:
         """Ask once; None where it left."""
         if self.process is not None and not self.answers.empty():
-            more = (
-                self.answers.get() is not None
-            )  # else its output has ended: it left after the last answer
+            # else its output has ended: it left after the last answer
+            more = self.answers.get() is not None
             told = self.last_words()
             self.stop()
             if more:
                 raise _Failed(
-                    f"it wrote more than one line for the request before{told}; answer each with one"
+                    f"it wrote more than one line for the request before{told}; answer each with "
+                    "one"
                 )
         if self.process is None or self.process.poll() is not None:
             self._start()
-        # Written from a thread of its own: a program that does not read must not hold us past the time limit.
+        # Written from a thread of its own: a program that does not read must not hold us past the
+        # time limit.
         threading.Thread(target=_write, args=(self.process, line), daemon=True).start()
         try:
             answer = self._await(timeout)
@@ -368,9 +384,8 @@ class _Program:
             except queue.Empty:
                 if self.process.poll() is not None:
                     with contextlib.suppress(queue.Empty):
-                        return self.answers.get(
-                            timeout=LOOK
-                        )  # its last line may still be in the pipe
+                        # its last line may still be in the pipe
+                        return self.answers.get(timeout=LOOK)
                     return None
                 if left <= 0:
                     raise
@@ -385,7 +400,8 @@ class _Program:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # and so a process group, in which whatever it starts is ended with it
+                # and so a process group, in which whatever it starts is ended with it
+                start_new_session=True,
             )
         except OSError as error:
             raise _Failed(
@@ -435,8 +451,8 @@ class _Program:
     def stop(self) -> None:
         """End it, and whatever it started; one that has left may have left others behind.
 
-        A process that went into a group of its own may still hold the pipes. Nobody waits for it: a reader closes its
-        pipe when that has ended, and is a daemon.
+        A process that went into a group of its own may still hold the pipes. Nobody waits for it: a
+        reader closes its pipe when that has ended, and is a daemon.
         """
         if self.process is None:
             return

@@ -178,4 +178,5 @@ READINGS: tuple[tuple[Callable[[list[Claim]], Any], Callable[[Any], Claim]], ...
     (_rho, _add_rho),
     (_approximate, _add_approximate),
 )
-"""How to read a part's parameter off its claims, and how to add parameters up: the first that fits."""
+"""How to read a part's parameter off its claims, and how to add parameters up: the first that
+fits."""

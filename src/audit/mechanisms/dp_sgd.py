@@ -2,8 +2,8 @@
 
 A step adds up the gradients of the examples that are drawn, each clipped to norm C, and
 N(0, (σC)²) in every coordinate. The insider knows the base examples, and which of them each step
-drew: their coins are no secret of a canary's. So he can subtract what they contributed, and the rest
-is r = noise + Σ canary gradients. For a canary with clipped gradient c that was drawn with
+drew: their coins are no secret of a canary's. So he can subtract what they contributed, and the
+rest is r = noise + Σ canary gradients. For a canary with clipped gradient c that was drawn with
 probability q, a step's likelihood ratio is 1 − q + q·e^l with l = (⟨r, c⟩ − ‖c‖²/2)/(σC)².
 
 Many trainings are one compiled program. Its versions with a bug are in `broken.dp_sgd`.

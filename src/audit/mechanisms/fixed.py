@@ -1,4 +1,5 @@
-"""MST and AIM without private selection, where both coincide: given marginals, the whole budget on measurement."""
+"""MST and AIM without private selection, where both coincide: given marginals, the whole budget on
+measurement."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ class Gaussian:
         return NoisyCount(count(data) + noise, self.added_sigma)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is
+        added."""
         return GDP().beta(alpha, self.mu_between(absent, present))
 
     def mu_between(self, absent: Any, present: Any) -> float:

@@ -109,7 +109,8 @@ class Laplace:
         return NoisyNumber("count", count(data) + noise, self.added_scale, count)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is
+        added."""
         return laplace_beta(alpha, _distance(count, absent, present) / self.added_scale)
 
 

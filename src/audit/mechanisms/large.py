@@ -1,4 +1,5 @@
-"""Domains too large for one dense table: trees of pairs are fitted trial by trial, other structures one by one by mbi."""
+"""Domains too large for one dense table: trees of pairs are fitted trial by trial, other structures
+one by one by mbi."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ CELLS = 2**21
 """Most cells that are fitted at once."""
 
 COPIES = 24
-"""Tables of a model's size that mirror descent keeps: potentials, marginals, messages, gradients, candidates."""
+"""Tables of a model's size that mirror descent keeps: potentials, marginals, messages, gradients,
+candidates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +66,8 @@ def junction_tree(domain: Domain, cliques: tuple[Clique, ...]) -> JunctionTree:
 def model_sizes(
     domain: Domain, cliques: tuple[Clique, ...], candidates: tuple[Clique, ...]
 ) -> Array:
-    """(candidates,) MiB of the model with each candidate added; 0 where it is in the model already."""
+    """(candidates,) MiB of the model with each candidate added; 0 where it is in the model
+    already."""
 
     def size(clique: Clique) -> float:
         if any(set(clique) <= set(other) for other in cliques):
@@ -76,7 +79,8 @@ def model_sizes(
 
 
 def solve(problem: Problem, structures: Sequence[tuple[Structure, Array]]) -> list[Fitted]:
-    """One fit a structure: the marginals of its junction tree's nodes, for the trials that share it.
+    """One fit a structure: the marginals of its junction tree's nodes, for the trials that share
+    it.
 
     Raises:
         AuditError: when a model does not fit into memory.
@@ -100,8 +104,8 @@ def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -
     """(n, cells) marginals of one or two columns, in the order in which they are named.
 
     Columns that share no node are joined along the way between two nodes that hold them:
-    P(a, S') = Σ P(a, S)·P(node)/P(S) over what is left behind, S and S' the columns shared with the nodes before and
-    after.
+    P(a, S') = Σ P(a, S)·P(node)/P(S) over what is left behind, S and S' the columns shared with the
+    nodes before and after.
     """
     inside = [node for node in tree.nodes if set(clique) <= set(node)]
     if inside:
@@ -165,7 +169,8 @@ def draw_tables(
     rows: int,
     rng: np.random.Generator,
 ) -> Tables:
-    """Synthetic tables of ``rows`` rows, each column given those that its trial's structure ties it to."""
+    """Synthetic tables of ``rows`` rows, each column given those that its trial's structure ties it
+    to."""
     domain = problem.domain
     records = np.empty((len(problem), rows, len(domain.columns)), dtype=np.int64)
     for (structure, trials), fitted in zip(structures, solve(problem, structures), strict=True):

@@ -1,7 +1,8 @@
 """Marginals of many trials at once: measured, fitted by mbi, and turned into synthetic rows.
 
-A trial's measurements become a `Problem`; mbi's mirror descent solves a whole batch of problems as one array program.
-A clique is a tuple of columns in the order of the domain. Arrays over a clique are (n, cells), cells in C order.
+A trial's measurements become a `Problem`; mbi's mirror descent solves a whole batch of problems as
+one array program. A clique is a tuple of columns in the order of the domain. Arrays over a clique
+are (n, cells), cells in C order.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from audit.core import Array, AuditError, Domain, Tables
 Clique = tuple[str, ...]
 
 ITERATIONS = 1000
-"""Of cold mirror descent: within 0.001 rows of the optimum in 95 % of AIM's fits. Warm starts saturate."""
+"""Of cold mirror descent: within 0.001 rows of the optimum in 95 % of AIM's fits. Warm starts
+saturate."""
 
 DENSE = 4096
 """A domain of at most so many cells is fitted as one dense table, which holds every structure."""
 
 LANES = 50
-"""How many trials one call of a compiled program fits; always so many, since its last bits depend on its shape."""
+"""How many trials one call of a compiled program fits; always so many, since its last bits depend
+on its shape."""
 
 
 def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
@@ -53,7 +56,8 @@ def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
 def gaussian_log_ratio(
     noisy: Array, absent: Array, present: Array, precision: float | Array
 ) -> Array:
-    """(n,) Σ precision·(y·(b − a) − (b² − a²)/2): log-likelihood ratio of y ~ N(b, 1/precision) against N(a, …).
+    """(n,) Σ precision·(y·(b − a) − (b² − a²)/2): log-likelihood ratio of y ~ N(b, 1/precision)
+    against N(a, …).
 
     Args:
         noisy: (n, cells) what was measured.
@@ -66,7 +70,7 @@ def gaussian_log_ratio(
     )
 
 
-# --- problems -------------------------------------------------------------------------------------------------------
+# --- problems -------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +82,11 @@ class Problem:
         noisy: clique → (n, cells) measured counts; anything where not measured.
         weight: clique → (n, cells) precisions; 0 where not measured.
         total: (n,) each trial's own estimate of its row count, > 0.
-        lipschitz: (n,) of the gradient of the loss, as mbi would have it for this trial's own cliques.
-        merged: column → (n, size) how many values share a cell with each value; None: nothing is merged. Mirror descent
-            starts at the uniform table over merged cells, spread evenly inside each, and so stays even inside them.
+        lipschitz: (n,) of the gradient of the loss, as mbi would have it for this trial's own
+            cliques.
+        merged: column → (n, size) how many values share a cell with each value; None: nothing is
+            merged. Mirror descent starts at the uniform table over merged cells, spread evenly
+            inside each, and so stays even inside them.
     """
 
     domain: Domain
@@ -108,7 +114,8 @@ class Problem:
 
 
 def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array:
-    """(n,) precision-weighted mean of noisy row counts, at least 1: a trial's own estimate of its row count.
+    """(n,) precision-weighted mean of noisy row counts, at least 1: a trial's own estimate of its
+    row count.
 
     The true count is never used: 10 against 11 would be an infinite leak under add/remove.
 
@@ -137,9 +144,11 @@ Structure = tuple[Clique, ...]
 def lipschitz(
     structure: Structure, sizes: Mapping[str, int], precision: Mapping[Clique, Array]
 ) -> Array:
-    """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c that are counted in C.
+    """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c that are counted in
+    C.
 
-    A clique is counted in the smallest maximal one that holds it, the first measured of equals, as mbi does.
+    A clique is counted in the smallest maximal one that holds it, the first measured of equals, as
+    mbi does.
 
     Args:
         structure: measured cliques, in order.
@@ -182,7 +191,7 @@ def group_rows(keys: Array) -> list[Array]:
     return np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
 
 
-# --- fitting --------------------------------------------------------------------------------------------------------
+# --- fitting --------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -215,12 +224,14 @@ def _program(
     merges: bool,
     iterations: int,
 ) -> Callable[..., Any]:
-    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of ``cliques``.
+    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of
+    ``cliques``.
 
-    The steps are those of mbi's `MirrorDescent` with its line search, over mbi's own inference. Two things are done
-    otherwise, which changes no digit that counts. Whether a step is taken is decided by the loss's own quadratic, not
-    by the difference of two losses that agree in all but their last bits. And gradients are centred, since a constant
-    in them moves no model but is all that is left of them near the optimum.
+    The steps are those of mbi's `MirrorDescent` with its line search, over mbi's own inference. Two
+    things are done otherwise, which changes no digit that counts. Whether a step is taken is
+    decided by the loss's own quadratic, not by the difference of two losses that agree in all but
+    their last bits. And gradients are centred, since a constant in them moves no model but is all
+    that is left of them near the optimum.
     """
     library = mbi()
     import jax
@@ -298,7 +309,8 @@ def fit(
 
 
 def _start(problem: Problem, cliques: Sequence[Clique]) -> list[Array]:
-    """clique → (n, sizes…) minus the logarithm of how many cells share each merged one; () where nothing is merged."""
+    """clique → (n, sizes…) minus the logarithm of how many cells share each merged one; () where
+    nothing is merged."""
     if problem.merged is None:
         return []
     left, start = set(problem.domain.columns), []
@@ -327,12 +339,13 @@ def project(domain: Domain, joint: Array, clique: Clique) -> Array:
     return joint.reshape(-1, *domain.sizes).sum(axis=gone).reshape(len(joint), -1)
 
 
-# --- synthetic rows -------------------------------------------------------------------------------------------------
+# --- synthetic rows -------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
 def column_order(domain: Domain, cliques: tuple[Clique, ...]) -> tuple[tuple[str, Clique], ...]:
-    """The columns in the order in which mbi draws them, each with those drawn before that it depends on."""
+    """The columns in the order in which mbi draws them, each with those drawn before that it
+    depends on."""
     library = mbi()
     tree, elimination = library.junction_tree.make_junction_tree(
         library.Domain(domain.columns, domain.sizes), list(cliques)
@@ -355,8 +368,9 @@ def draw_rows(
 ) -> Array:
     """(n, rows, d) records of each trial's model, by randomised rounding column by column.
 
-    Within each group of rows that agree on a column's parents, the quantiles (rank + u)/size are spread evenly over its
-    conditional distribution, so that counts differ from their expectation by about one.
+    Within each group of rows that agree on a column's parents, the quantiles (rank + u)/size are
+    spread evenly over its conditional distribution, so that counts differ from their expectation by
+    about one.
 
     Args:
         domain: of the records.
@@ -403,7 +417,8 @@ def dense_rows(
     rows: int,
     rng: np.random.Generator,
 ) -> Tables:
-    """Synthetic tables from fitted dense ones, each column given those that its trial's structure ties it to.
+    """Synthetic tables from fitted dense ones, each column given those that its trial's structure
+    ties it to.
 
     Args:
         domain: of the records.
@@ -427,11 +442,12 @@ def dense_rows(
     return Tables(domain, records)
 
 
-# --- what cannot be played -----------------------------------------------------------------------------------------
+# --- what cannot be played ------------------------------------------------------------------------
 
 
 def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
-    """Say so when private selection among pairs has nothing to choose, or its claim was computed for other data.
+    """Say so when private selection among pairs has nothing to choose, or its claim was computed
+    for other data.
 
     Raises:
         AuditError: fewer than two columns, or not as many as promised.
@@ -442,7 +458,8 @@ def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
         )
     if promised not in (None, columns):
         raise AuditError(
-            f"mechanism.columns is {promised} but the data have {columns}: set it to {columns}, or to null"
+            f"mechanism.columns is {promised} but the data have {columns}: set it to {columns}, "
+            "or to null"
         )
 
 
@@ -457,5 +474,6 @@ def refuse_if_too_large(numbers: float, what: str) -> None:
     need, have = 8 * numbers / 2**30, psutil.virtual_memory().available / 2**30
     if need > have:
         raise AuditError(
-            f"{what} needs about {need:,.1f} GiB and {have:,.1f} GiB is free; use fewer columns or coarser domains"
+            f"{what} needs about {need:,.1f} GiB and {have:,.1f} GiB is free; use fewer columns "
+            "or coarser domains"
         )

@@ -1,4 +1,5 @@
-"""MST: noisy columns, a privately chosen spanning tree of column pairs, noisy pairs, one graphical model."""
+"""MST: noisy columns, a privately chosen spanning tree of column pairs, noisy pairs, one graphical
+model."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from audit.privacy import STRICT, PrivacyParameter, rho_from_eps_delta
 
 @dataclass(frozen=True, config=STRICT)
 class MST:
-    """McKenna, Miklau and Sheldon's MST with its stock budget: ρ/3 columns, ρ/3 selection, ρ/3 pairs.
+    """McKenna, Miklau and Sheldon's MST with its stock budget: ρ/3 columns, ρ/3 selection, ρ/3
+    pairs.
 
     Private selection makes it ρ-zCDP and (ε, δ)-DP. √(2ρ)-GDP it is not.
 
@@ -32,8 +34,9 @@ class MST:
         delta: of the same.
         compress: merge the values of a column whose noisy count is below 3 standard deviations.
         rows: of a synthetic table; given, never read from the data.
-        columns: of the data, where they are known beforehand: the numerical claim is computed for that many. None: for
-            two, which is worst, since one large selection step leaks more than several small ones.
+        columns: of the data, where they are known beforehand: the numerical claim is computed for
+            that many. None: for two, which is worst, since one large selection step leaks more than
+                several small ones.
 
     References:
         McKenna, Miklau, Sheldon, arXiv:2108.04978, Algorithm 1 and the public implementation.
@@ -49,7 +52,8 @@ class MST:
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only computed."""
+        """zCDP, which is proved; (ε, δ), which it implies; a tighter GDP curve, which is only
+        computed."""
         rho = rho_from_eps_delta(self.eps, self.delta)
         return claims.of_selection(self.eps, self.delta, adaptive_mu(rho, self.columns or 2))
 
@@ -63,7 +67,8 @@ class MST:
         return sigma
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Runs:
-        """Measure and select now, for the selection needs it; fit the tree and draw rows when somebody looks.
+        """Measure and select now, for the selection needs it; fit the tree and draw rows when
+        somebody looks.
 
         Raises:
             AuditError: with fewer than two columns, or tables that do not fit into memory.
@@ -94,7 +99,8 @@ class MST:
 
 @functools.lru_cache(maxsize=128)
 def adaptive_mu(rho: float, columns: int) -> float:
-    """Least μ whose curve lies below what MST at ρ may leak on so many columns. Numerical, not certified.
+    """Least μ whose curve lies below what MST at ρ may leak on so many columns. Numerical, not
+    certified.
 
     >>> rho = rho_from_eps_delta(1, 0.01)
     >>> round(adaptive_mu(rho, 3), 4), round(adaptive_mu(rho, 2), 4), round(math.sqrt(2 * rho), 4)
@@ -105,7 +111,7 @@ def adaptive_mu(rho: float, columns: int) -> float:
     return privacy.adaptive_mu([noise, *[selection] * steps, noise])
 
 
-# --- columns ----------------------------------------------------------------------------------------------------------
+# --- columns --------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,7 +164,8 @@ class NoisyColumns:
         )
 
     def loss_scale(self, column: str) -> Array:
-        """(n,) precision of a column's most precise cell: a cell merged of m values has variance m."""
+        """(n,) precision of a column's most precise cell: a cell merged of m values has variance
+        m."""
         return np.asarray(self.precision / self.merged[column].min(axis=1))
 
     def sums(self) -> tuple[list[Array], list[Array | float]]:
@@ -179,7 +186,8 @@ class NoisyColumns:
         return marginals.fit(problem, tuple(problem.noisy)), problem.total
 
     def scores(self, data: Table) -> Array:
-        """(n, pairs) ‖marginal − estimate‖₁ over merged cells; its sensitivity is 1 under add/remove."""
+        """(n, pairs) ‖marginal − estimate‖₁ over merged cells; its sensitivity is 1 under
+        add/remove."""
         fitted, total = self.estimate
         return np.stack(
             [
@@ -196,9 +204,8 @@ class NoisyColumns:
         table = data.marginal(pair).reshape(1, *self.domain.shape(pair))
         if not self.compressed:
             return np.asarray(table.reshape(1, -1))
-        for column in (
-            pair
-        ):  # the first axis is used up and comes back last, so that two turns restore the order
+        # the first axis is used up and comes back last, so that two turns restore the order
+        for column in pair:
             group, size = self.group[column][where], self.merged[column][where]
             same = (group[:, :, None] == group[:, None, :]) / size[:, :, None]
             table = np.matmul(table.transpose(0, 2, 1), same.transpose(0, 2, 1))
@@ -213,7 +220,8 @@ def measure_columns(
     compress: bool,
     rng: np.random.Generator,
 ) -> NoisyColumns:
-    """Noisy counts of every column; those below 3 standard deviations are merged into one cell a column."""
+    """Noisy counts of every column; those below 3 standard deviations are merged into one cell a
+    column."""
     noisy, group = {}, {}
     for column in data.domain.columns:
         size = data.domain.size((column,))
@@ -243,12 +251,13 @@ def _outer(one: Array, other: Array, total: Array) -> Array:
     return ((one / total[:, None])[:, :, None] * other[:, None, :]).reshape(len(total), -1)
 
 
-# --- selection --------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """Chosen pairs: (n, steps) places among all pairs, and (n, steps, pairs) which ones each step allowed."""
+    """Chosen pairs: (n, steps) places among all pairs, and (n, steps, pairs) which ones each step
+    allowed."""
 
     picks: Array
     allowed: Array
@@ -287,7 +296,7 @@ def log_chance(tree: Tree, scores: Array, epsilon: float) -> Array:
     return np.asarray(np.take_along_axis(chances, tree.picks[:, :, None], axis=2).sum(axis=(1, 2)))
 
 
-# --- pairs ------------------------------------------------------------------------------------------------------------
+# --- pairs ----------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -339,12 +348,13 @@ def measure_pairs(
     return NoisyPairs(sigma, added_sigma, where, noisy, merged)
 
 
-# --- what a batch of runs puts out ------------------------------------------------------------------------------------
+# --- what a batch of runs puts out ----------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """n runs of MST: everything that was measured and chosen. Fits and rows are made when they are asked for."""
+    """n runs of MST: everything that was measured and chosen. Fits and rows are made when they are
+    asked for."""
 
     first: NoisyColumns
     epsilon: float
@@ -367,17 +377,19 @@ class Runs:
         for pair, noisy in second.noisy.items():
             trials = second.where[pair]
             a, b = (first.even_pair(data, pair, trials) for data in (absent, present))
-            # Spread over its m cells, a merged cell's count and noise are divided by m, and it is summed m times.
+            # Spread over its m cells, a merged cell's count and noise are divided by m, and it is
+            # summed m times.
             precision = second.merged[pair] * second.added_sigma**-2
             ratio[trials] += marginals.gaussian_log_ratio(noisy, a, b, precision)
         return np.asarray(ratio)
 
     def insider(self) -> Columns:
-        """(n, k) per clique, precision-weighted sums of its noisy counts and their precision; 0 where not measured.
+        """(n, k) per clique, precision-weighted sums of its noisy counts and their precision; 0
+        where not measured.
 
-        A column whose values are all merged leaves a pair, which then measures the other column, or the total. Where
-        some of that other column's values may be merged too, it is kept apart as ``a merged``: in one sum with the
-        column's own noisy counts, both would be lost.
+        A column whose values are all merged leaves a pair, which then measures the other column, or
+        the total. Where some of that other column's values may be merged too, it is kept apart as
+        ``a merged``: in one sum with the column's own noisy counts, both would be lost.
         """
         weighted, precision = self._pooled()
         names, values = [], []
@@ -445,7 +457,8 @@ class Runs:
         return Problem(first.domain, noisy, weight, total, self._lipschitz(), first.start)
 
     def _lipschitz(self) -> Array:
-        """(n,) see `marginals.lipschitz`: it depends on the order of the picks and on how many cells are left."""
+        """(n,) see `marginals.lipschitz`: it depends on the order of the picks and on how many
+        cells are left."""
         columns, pairs = (
             self.first.domain.columns,
             list(itertools.combinations(self.first.domain.columns, 2)),
@@ -481,7 +494,8 @@ class Runs:
         return marginals.fit_dense(self.problem())
 
     def public(self) -> Tables:
-        """(n, rows, d) synthetic records of the fitted trees; the same ones whenever they are asked for."""
+        """(n, rows, d) synthetic records of the fitted trees; the same ones whenever they are asked
+        for."""
         return self._tables
 
     @functools.cached_property

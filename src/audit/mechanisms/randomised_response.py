@@ -45,7 +45,8 @@ class FlippedBits:
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array:
-        """(n,) ± the log-odds of a bit, added up over the bits that differ: + where present fits."""
+        """(n,) ± the log-odds of a bit, added up over the bits that differ: + where present
+        fits."""
         change = self.truth(present).astype(float) - self.truth(absent)
         signs = 2 * self.bits - 1.0
         return self.log_odds * (signs @ change)
@@ -122,7 +123,8 @@ class RandomisedResponse:
         return (np.asarray(yes, dtype=float) - (1 - self.truthful)) / (2 * self.truthful - 1)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the flips that are made."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the flips that are
+        made."""
         differing = int(np.sum(_bits(absent) != _bits(present)))
         return _bits_beta(alpha, differing, _flip_probability(self.log_odds))
 
@@ -190,6 +192,7 @@ class OneHotFlip:
         return FlippedBits(tuple(names), answers, self.log_odds, self.vectors)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the flips that are made."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the flips that are
+        made."""
         differing = int(np.sum(self.vectors(absent) != self.vectors(present)))
         return _bits_beta(alpha, differing, self.flip)

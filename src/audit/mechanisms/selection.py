@@ -103,7 +103,8 @@ class Exponential:
         return Winners(winner, self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is
+        added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)
 
 
@@ -133,7 +134,8 @@ class PermuteAndFlip:
         return (Claim(PureDP(), self.eps, neighbours="replace_one"),)
 
     def log_heads(self, behind: Array) -> Array:
-        """(k,) ln P(coin shows heads) of candidates whose votes minus the most votes is ``behind``."""
+        """(k,) ln P(coin shows heads) of candidates whose votes minus the most votes is
+        ``behind``."""
         return behind * self.eps / 2
 
     def _heads(self, data: Any) -> Array:
@@ -170,7 +172,8 @@ class PermuteAndFlip:
         return Winners(np.argmin(turn, axis=1), self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is
+        added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)
 
 
@@ -232,5 +235,6 @@ class NoisyMax:
         return Winners(winner, self.law, self.candidates)
 
     def tradeoff(self, alpha: ArrayLike, absent: Any, present: Any) -> Any:
-        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is added."""
+        """Exact least FNR at FPR ``alpha`` between these data sets, with the noise that is
+        added."""
         return least_fnr(np.exp(self.law(absent)), np.exp(self.law(present)), alpha)

@@ -30,18 +30,22 @@ A_ROW_IS = "a row must be one independent run, with what was seen of it and one 
 
 @dataclass(frozen=True, config=STRICT)
 class File:
-    """A table with a row for each independent run of some mechanism, and a column that says whether the record was there.
+    """A table with a row for each independent run of some mechanism, and a column that says whether
+    the record was there.
 
     Args:
-        path: a file of one of `audit.files.KINDS`. In an ``.npz`` arrays have one entry, or one row, a run, or are two,
-            ``in_scores`` and ``out_scores``; the columns of an ``.npy`` matrix are c0, c1, …
+        path: a file of one of `audit.files.KINDS`. In an ``.npz`` arrays have one entry, or one
+            row, a run, or are two, ``in_scores`` and ``out_scores``; the columns of an ``.npy``
+            matrix are c0, c1, …
         claim: what that mechanism promises.
-        bits: name of the column that says whether the record was there, in one of the words of `LABELS`.
+        bits: name of the column that says whether the record was there, in one of the words of
+            `LABELS`.
         columns: names of the columns that an attack may see; None: all others.
         repeats: accept rows that look like copies of each other (`audit.repeats`).
 
     Raises:
-        AuditError: a file that cannot be read, a column that is not there, labels that are none, rows that are copies.
+        AuditError: a file that cannot be read, a column that is not there, labels that are none,
+            rows that are copies.
     """
 
     path: str
@@ -90,7 +94,8 @@ class File:
         )
 
     def suspects(self) -> dict[str, str]:
-        """Columns that are more likely a label or a row number than an output, and what each of them does."""
+        """Columns that are more likely a label or a row number than an output, and what each of
+        them does."""
         labels, table = self.labels(), self._table()
         found = {name: _suspicion(table.columns[name], labels) for name in self._names()}
         return {name: what for name, what in found.items() if what}
@@ -111,7 +116,10 @@ class File:
 
     def __str__(self) -> str:
         labels = self.labels()
-        return f"{len(labels):,} stored rows of {Path(self.path).name}, {int(labels.sum()):,} of them with the record"
+        return (
+            f"{len(labels):,} stored rows of {Path(self.path).name}, {int(labels.sum()):,} of "
+            "them with the record"
+        )
 
     def _refuse_copies(self) -> None:
         """Refuse rows that are copies of each other in all of their numbers (`audit.repeats`)."""
@@ -123,12 +131,13 @@ class File:
         ]
         if not numbers:
             return
-        # Whatever is made of each row by itself leaves independent rows independent: a zero for what is missing, too.
+        # Whatever is made of each row by itself leaves independent rows independent: a zero for
+        # what is missing, too.
         rows = np.nan_to_num(np.stack(numbers, axis=1), nan=0.0, posinf=0.0, neginf=0.0)
         if found := copied(rows, labels, f"rows of {self.path}"):
             raise AuditError(
-                f"mechanism.path: {found}, which those of independent runs are not; keep one of each, or say"
-                " mechanism.repeats=true"
+                f"mechanism.path: {found}, which those of independent runs are not; keep one of "
+                "each, or say mechanism.repeats=true"
             )
 
     def _table(self) -> FileTable:
@@ -143,26 +152,29 @@ class File:
         names = self.columns or tuple(name for name in table.columns if name != self.bits)
         if not names:
             raise AuditError(
-                f"mechanism.path: {table.path} has no column beside {self.bits!r}; an attack needs one to look at"
+                f"mechanism.path: {table.path} has no column beside {self.bits!r}; an attack "
+                "needs one to look at"
             )
         return names
 
 
 def _why_no_column(table: FileTable, name: str) -> str:
     return (
-        f"has no column {name!r}; it has {listed(list(table.columns))}: name them with mechanism.bits and"
-        " mechanism.columns"
+        f"has no column {name!r}; it has {listed(list(table.columns))}: name them with "
+        "mechanism.bits and mechanism.columns"
     )
 
 
 def _why_no_labels(table: FileTable, bits: str) -> str:
     """Why there is no column of labels, and what the file seems to be instead."""
     shape = table.shapes.get(bits)
-    if shape is not None or len(table.columns) > len(
-        table
-    ):  # labels of all examples, or more columns than rows
+    # labels of all examples, or more columns than rows
+    if shape is not None or len(table.columns) > len(table):
         models, examples = shape[:2] if shape is not None else (len(table), len(table.columns))
-        return f"is a matrix of {models:,} models × {examples:,} examples; {A_ROW_IS}: take one example's column"
+        return (
+            f"is a matrix of {models:,} models × {examples:,} examples; {A_ROW_IS}: take one "
+            "example's column"
+        )
     if all(_is_number(name) for name in table.columns):
         return (
             f"begins with numbers where names are due; give it a header line with a column {bits!r}"
@@ -186,15 +198,17 @@ def _finite(path: Path, name: str, column: Array) -> Array:
             numbers[row] = np.nan if cell is None else float(cell)
         except (TypeError, ValueError) as error:
             raise AuditError(
-                f"mechanism.path: column {name!r} of {path} holds no numbers ({str(cell)[:40]!r} in row {row + 1}); leave"
-                " it out of mechanism.columns, or count it as an event: features=events"
+                f"mechanism.path: column {name!r} of {path} holds no numbers ({str(cell)[:40]!r} "
+                f"in row {row + 1}); leave it out of mechanism.columns, or count it as an event: "
+                "features=events"
             ) from error
     numbers = column.astype(float) if column.dtype.kind in "biuf" else numbers
     odd = ~np.isfinite(numbers)
     if odd.any():
         raise AuditError(
-            f"mechanism.path: column {name!r} of {path} is not finite in row {int(np.argmax(odd)) + 1}; drop such rows"
-            " under both data sets alike, or count it as an event: features=events"
+            f"mechanism.path: column {name!r} of {path} is not finite in row "
+            f"{int(np.argmax(odd)) + 1}; drop such rows under both data sets alike, or count it "
+            "as an event: features=events"
         )
     return numbers
 
@@ -218,7 +232,8 @@ def _labels(path: Path, name: str, column: Array) -> Array:
         )
     if len(used) == 1:
         raise AuditError(
-            f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides are needed"
+            f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides "
+            "are needed"
         )
     return frozen([word == pair[1] for word in words], bool)
 
@@ -234,7 +249,7 @@ def _label(cell: Any) -> str:
     return f"{float(word):g}" if _is_number(word) else word
 
 
-# --- columns that are no outputs ------------------------------------------------------------------------------------------
+# --- columns that are no outputs ------------------------------------------------------------------
 
 OFTEN = 10
 """A column whose values come back so often, on average, has categories."""
@@ -259,7 +274,8 @@ def _suspicion(column: Array, labels: Array) -> str:
 
 
 def _ordered(column: Array) -> tuple[Array, Array]:
-    """The different values of a column, and which of them, from low to high, each entry is; what is missing comes first."""
+    """The different values of a column, and which of them, from low to high, each entry is; what is
+    missing comes first."""
     if column.dtype.kind in "biuf":
         numbers = np.where(np.isnan(column.astype(float)), -np.inf, column.astype(float))
         values, codes = np.unique(numbers, return_inverse=True)

@@ -1,9 +1,11 @@
-"""Trees of column pairs on domains of any size, fitted trial by trial: no structure has to be compiled.
+"""Trees of column pairs on domains of any size, fitted trial by trial: no structure has to be
+compiled.
 
-Nearly every trial of MST may choose a tree of its own, and merges other cells. A model is kept as its own marginals: those
-of the pairs divided by those of the columns between them. A step of mirror descent multiplies each by exp(−step·slope);
-one sweep to the root and one back make marginals of that again. Step by step this is the descent of `marginals.fit`, on
-tables that hold a trial's merged cells once.
+Nearly every trial of MST may choose a tree of its own, and merges other cells. A model is kept as
+its own marginals: those of the pairs divided by those of the columns between them. A step of mirror
+descent multiplies each by exp(−step·slope); one sweep to the root and one back make marginals of
+that again. Step by step this is the descent of `marginals.fit`, on tables that hold a trial's
+merged cells once.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def _fit(
     return {clique: _spread(tables, clique, values) for clique in cliques}
 
 
-# --- merged cells -----------------------------------------------------------------------------------------------------
+# --- merged cells ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Values:
 def _targets(
     problem: Problem, trial: int, tree: Tree, values: Mapping[str, Values]
 ) -> tuple[Array, Array]:
-    """Noisy counts and their precision over merged cells, as a flat vector of ``tree`` each; precision 0: not measured."""
+    """Noisy counts and their precision over merged cells, as a flat vector of ``tree`` each;
+    precision 0: not measured."""
     flat = np.zeros((2, tree.size))
     tables = [tree.split(vector) for vector in flat]
     for clique, noisy in problem.noisy.items():
@@ -149,7 +152,7 @@ def _outer(shares: Sequence[Array]) -> Array:
     return shares[0] if len(shares) == 1 else np.multiply.outer(*shares)
 
 
-# --- one trial's descent ----------------------------------------------------------------------------------------------
+# --- one trial's descent --------------------------------------------------------------------------
 
 
 def _links(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
@@ -166,13 +169,15 @@ def _links(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """Where the tables of a forest lie in one flat vector: those of the pairs (parent by child), then the columns.
+    """Where the tables of a forest lie in one flat vector: those of the pairs (parent by child),
+    then the columns.
 
     Args:
         shapes: clique → shape of its table, in the order in which they lie.
         links: (parent, child), parents first.
         roots: columns without a parent.
-        row: of each cell of a pair, which entry of all pairs' parents' values, one after the other, is its.
+        row: of each cell of a pair, which entry of all pairs' parents' values, one after the other,
+            is its.
         child: of each cell of a pair, which entry of all columns' values is its child's.
     """
 
@@ -222,13 +227,13 @@ class Tree:
     def descend(
         self, target: Array, weight: Array, total: float, step: float, iterations: int
     ) -> Array:
-        """(size,) marginals after so many steps from the uniform table on ½ Σ weight·(marginal − target)²."""
+        """(size,) marginals after so many steps from the uniform table on ½ Σ
+        weight·(marginal − target)²."""
         now, then = State.of(self), State.of(self)
         for table in now.tables.values():
             table[...] = total / table.size
-        with np.errstate(
-            over="ignore", divide="ignore", invalid="ignore"
-        ):  # a step that goes too far is not taken
+        # a step that goes too far is not taken
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             for _ in range(iterations):
                 slope = weight * (now.flat - target)
                 self._tilt(now, np.exp(-step * slope), total, then)
@@ -239,10 +244,11 @@ class Tree:
         return now.flat
 
     def _tilt(self, now: State, factor: Array, total: float, then: State) -> None:
-        """Let ``then`` be the marginals of the model whose tables are those of ``now`` multiplied by ``factor``.
+        """Let ``then`` be the marginals of the model whose tables are those of ``now`` multiplied
+        by ``factor``.
 
-        On the way to the root, a pair tells its parent how much more or less there is below each of its values; on the
-        way back, a parent's new marginal decides on its children's.
+        On the way to the root, a pair tells its parent how much more or less there is below each of
+        its values; on the way back, a parent's new marginal decides on its children's.
         """
         pairs = len(self.row)
         np.multiply(now.flat[:pairs], factor[:pairs], out=then.flat[:pairs])
@@ -265,7 +271,8 @@ class Tree:
 
 
 class Link(NamedTuple):
-    """Views of what belongs to one pair: its table, its columns', and a number for each value of the parent."""
+    """Views of what belongs to one pair: its table, its columns', and a number for each value of
+    the parent."""
 
     table: Array
     parent: Array

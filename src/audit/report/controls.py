@@ -1,4 +1,5 @@
-"""Mechanisms of which it is known whether they keep their claim: what was found beside what must be."""
+"""Mechanisms of which it is known whether they keep their claim: what was found beside what must
+be."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ CONTROLS = ("control", "claim", "truth", "found", "verdict", "expected", "trials
 
 
 def control_of(result: Result) -> dict[str, Any]:
-    """What a configuration says should be found: ``control: {expected: violation, truth: .inf, seen: "…"}``, else {}."""
+    """What a configuration says should be found:
+    ``control: {expected: violation, truth: .inf, seen: "…"}``, else {}."""
     return dict(result.config.get("control") or {})
 
 
@@ -29,7 +31,8 @@ def are_controls(results: Sequence[Result]) -> bool:
 def control_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """Rows of the table of controls, see `CONTROLS`; *truth* and *found* are in the claim's notion.
 
-    *found* is the accusing lower bound; *truth* what the mechanism keeps on this pair, "kept" where it is the claim.
+    *found* is the accusing lower bound; *truth* what the mechanism keeps on this pair, "kept" where
+    it is the claim.
     """
     rows: list[tuple[str, ...]] = []
     for result in results:
@@ -44,9 +47,8 @@ def control_rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
             str(control.get("expected")),
             result.provenance.get("trials", "–"),
         )
-        rows.append(
-            (name.rpartition("/")[2], str(result.claims[0]), truth, found, *told)
-        )  # its shelf is "expected"
+        # its shelf is "expected"
+        rows.append((name.rpartition("/")[2], str(result.claims[0]), truth, found, *told))
     return rows
 
 
@@ -56,7 +58,8 @@ def gone_wrong(results: Sequence[Result]) -> tuple[list[str], list[str]]:
     accused: list[str] = []
     for result, row in zip(results, control_rows(results), strict=True):
         expected = control_of(result).get("expected") == "violation"
-        # Of a bug the trials have to show the violation; of a correct mechanism a computed one is wrong too.
+        # Of a bug the trials have to show the violation; of a correct mechanism a computed one is
+        # wrong too.
         violated = result.verdict.word == "violation" if expected else result.verdict.violated
         if violated != expected:
             (missed if expected else accused).append(row[0])
@@ -69,7 +72,10 @@ def control_words(results: Sequence[Result]) -> str:
         return ""
     broken = sum(control_of(result).get("expected") == "violation" for result in results)
     missed, accused = (f"{len(names)}{_listed(names)}" for names in gone_wrong(results))
-    return f"Controls: {missed} of {broken} bugs missed, {accused} of {len(results) - broken} correct ones falsely accused."
+    return (
+        f"Controls: {missed} of {broken} bugs missed, {accused} of {len(results) - broken} "
+        "correct ones falsely accused."
+    )
 
 
 def _listed(names: Sequence[str]) -> str:

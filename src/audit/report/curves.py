@@ -30,7 +30,8 @@ def tradeoff(scores: Scores) -> tuple[Array, Array]:
     thresholds = np.append(np.unique(scores.values), np.inf)[::-1]
     alpha = 1 - np.searchsorted(absent, thresholds, side="left") / max(len(absent), 1)
     beta = np.searchsorted(present, thresholds, side="left") / max(len(present), 1)
-    # A score of ∞ is ≥ every threshold: "never present" is no threshold then, but it is a test all the same.
+    # A score of ∞ is ≥ every threshold: "never present" is no threshold then, but it is a test all
+    # the same.
     alpha[0], beta[0] = 0.0, 1.0
     return alpha, beta
 
@@ -93,7 +94,8 @@ BAND = 0.22
 
 
 def band(result: Result) -> tuple[Array, Array, Array] | None:
-    """Between which (alpha, lower, upper) the attack's true curve lies everywhere at once, with 1 − significance.
+    """Between which (alpha, lower, upper) the attack's true curve lies everywhere at once, with
+    1 − significance.
 
     None where the test trials are not independent or of one class only.
     """

@@ -1,4 +1,5 @@
-"""What stands beside the numbers: what was audited, what could be found, what the parameters mean."""
+"""What stands beside the numbers: what was audited, what could be found, what the parameters
+mean."""
 
 from __future__ import annotations
 
@@ -33,11 +34,13 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("claims", ", ".join(claim_words(result))),
         (
             "fpr",
-            f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called present)",
+            f"{number(counts.fpr)}  ({counts.fp} of {counts.fp + counts.tn} absent {of} called "
+            "present)",
         ),
         (
             "fnr",
-            f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called absent)",
+            f"{number(counts.fnr)}  ({counts.fn} of {counts.fn + counts.tp} present {of} called "
+            "absent)",
         ),
         *_mu_facts(result),
         *_exact_facts(result),
@@ -61,10 +64,14 @@ def tested(result: Result) -> str:
 
 
 def _mu_facts(result: Result) -> list[tuple[str, str]]:
-    """The point estimate and the reference lines; canaries of one run are no pair, and have no direct mu."""
+    """The point estimate and the reference lines; canaries of one run are no pair, and have no
+    direct mu."""
     hat, implied = number(result.mu_hat), ("implied mu", number(result.mu_implied))
     if result.evidence.one_run:
-        told = f"{hat}  (of all guesses together: the canaries share one run, so its error is not known)"
+        told = (
+            f"{hat}  (of all guesses together: the canaries share one run, so its error is not "
+            "known)"
+        )
         return [("mu_hat", told), *([] if result.mu_implied is None else [implied])]
     shown = result.bounds[0]
     return [
@@ -114,14 +121,20 @@ def _efficiency_words(result: Result) -> str:
     ranking = (
         f"ranking {percent_of(efficiency.ranking)} (at least {percent_of(efficiency.ranking_low)})"
     )
-    threshold = f"threshold {percent_of(efficiency.threshold)} (at least {percent_of(efficiency.threshold_low)})"
+    threshold = (
+        f"threshold {percent_of(efficiency.threshold)} (at least "
+        f"{percent_of(efficiency.threshold_low)})"
+    )
     return f"{ranking}, {threshold} of the optimal test"
 
 
 def power_words(power: Power, efficiency: Efficiency | None) -> str:
     """What would be detected, and what it takes."""
     if power.detectable is None or power.needed is None:
-        return "not computed for this kind of audit; audit plan says what a perfect attack would detect"
+        return (
+            "not computed for this kind of audit; audit plan says what a perfect attack would "
+            "detect"
+        )
     attack = "a perfect attack" if efficiency is None else "this attack"
     if math.isinf(power.detectable):
         return f"none: with these trials {attack} detects no violation, however large"
@@ -144,13 +157,15 @@ def bound_words(bound: Bound) -> str:
 
 
 def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """What a parameter means in plain figures: the claimed one, the measured one, and what this attack did.
+    """What a parameter means in plain figures: the claimed one, the measured one, and what this
+    attack did.
 
-    The measured one is the first bound in the notion of the judged claim. Both are read from the notion's curve; the
-    attack's own rates are plug-in estimates on the test trials.
+    The measured one is the first bound in the notion of the judged claim. Both are read from the
+    notion's curve; the attack's own rates are plug-in estimates on the test trials.
 
     Returns:
-        (header, rows): what, what the claim allows, what a leak as large as the bound allows, what the attack did.
+        (header, rows): what, what the claim allows, what a leak as large as the bound allows, what
+        the attack did.
     """
     claim, counts = result.claims[0], result.evidence.counts
     alpha, beta = tradeoff(result.evidence.folds[0].test)
@@ -188,7 +203,8 @@ def _delta(result: Result) -> float:
 
 
 def _posterior(notion: Notion, parameter: float, delta: float) -> float | None:
-    """Cap on the belief from 1/2 at the ε that ``parameter`` buys at ``delta``; None where it buys none."""
+    """Cap on the belief from 1/2 at the ε that ``parameter`` buys at ``delta``; None where it buys
+    none."""
     if isinstance(notion, ApproximateDP | PureDP):
         return posterior_cap(parameter)
     if parameter == 0 or delta == 0:
@@ -201,20 +217,23 @@ def _posterior(notion: Notion, parameter: float, delta: float) -> float | None:
 
 
 def slack(result: Result) -> list[tuple[str, str]]:
-    """How far below the implied μ the bound of a perfect attack is expected: what is lost to statistics alone."""
+    """How far below the implied μ the bound of a perfect attack is expected: what is lost to
+    statistics alone."""
     if result.mu_implied is None or not math.isfinite(result.mu_implied):
         return []
     lost = number(result.mu_implied - result.power.expected)
     return [
         (
             "slack",
-            f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with these {tested(result)})",
+            f"{lost}  (statistical: what a perfect attack's bound loses of the implied mu with "
+            f"these {tested(result)})",
         )
     ]
 
 
 def measured_rows(result: Result) -> list[tuple[str, ...]]:
-    """The bounds in words, with the share of audits in which bounds like them were measured to be too high."""
+    """The bounds in words, with the share of audits in which bounds like them were measured to be
+    too high."""
     told = [*result.bounds, result.verdict.accusing]
     return [(*row, _rate(bound)) for row, bound in zip(bound_rows(result), told, strict=True)]
 
@@ -226,8 +245,10 @@ def _rate(bound: Bound) -> str:
 
 def measured_words(result: Result) -> list[str]:
     """What was measured of each bound, in whole sentences."""
-    told = [*((b.estimator, b) for b in result.bounds), (f"accusing ({result.verdict.accusing.estimator})",
-            result.verdict.accusing)]  # fmt: skip
+    told = [
+        *((b.estimator, b) for b in result.bounds),
+        (f"accusing ({result.verdict.accusing.estimator})", result.verdict.accusing),
+    ]
     return list(
         dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured)
     )

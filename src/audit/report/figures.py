@@ -35,7 +35,8 @@ def sweep_figures(results: Sequence[Result]) -> dict[str, Figure]:
 
 
 def tradeoff_figure(result: Result) -> Figure:
-    """What was measured over what is claimed: FNR against FPR, and the region that the judged claim forbids."""
+    """What was measured over what is claimed: FNR against FPR, and the region that the judged claim
+    forbids."""
     figure = new_figure(result.name, FRAME, 6.4)
     (ax,) = new_axes(figure, 1)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -104,7 +105,8 @@ def _fan_of_labels(ax: Axes, told: Sequence[tuple[str, str, Array, Array]]) -> N
 
 
 def _operating_point(ax: Axes, result: Result, y: float) -> None:
-    """The chosen threshold on the test trials, in the rectangle that Clopper and Pearson allow it."""
+    """The chosen threshold on the test trials, in the rectangle that Clopper and Pearson allow
+    it."""
     from matplotlib.patches import Rectangle
 
     counts, significance = result.evidence.counts, result.bounds[0].significance
@@ -145,7 +147,8 @@ def _interval(errors: int, others: int, significance: float) -> tuple[float, flo
 
 
 def threshold_figure(result: Result) -> Figure | None:
-    """fpr, fnr and advantage on the selection trials against the threshold; None where nothing was chosen on data.
+    """fpr, fnr and advantage on the selection trials against the threshold; None where nothing was
+    chosen on data.
 
     Where the criterion looked at μ, mu_hat on selection and on test trials stands below.
     """
@@ -201,8 +204,16 @@ def _rates(ax: Axes, thresholds: Array, fpr: Array, fnr: Array) -> None:
     label("fnr", "approximate", int(np.argmin(np.abs(fnr - 0.88))), 0.88, -9, "right")
     top = int(np.argmax(advantage))
     room = 11 if advantage[top] < 0.9 else -14
-    ax.annotate("advantage", (thresholds[top], advantage[top]), (0, room), textcoords="offset points",
-                color=INK["measured"], ha="center", va="center", bbox=label_box())  # fmt: skip
+    ax.annotate(
+        "advantage",
+        (thresholds[top], advantage[top]),
+        (0, room),
+        textcoords="offset points",
+        color=INK["measured"],
+        ha="center",
+        va="center",
+        bbox=label_box(),
+    )
 
 
 def _mu_panel(ax: Axes, result: Result, fold: Fold, thresholds: Array, selected: Array) -> None:
@@ -215,15 +226,28 @@ def _mu_panel(ax: Axes, result: Result, fold: Fold, thresholds: Array, selected:
     if result.mu_implied is not None and math.isfinite(result.mu_implied):
         high = max(high, result.mu_implied)
         ax.axhline(result.mu_implied, color=INK["implied"], lw=1.2)
-        ax.annotate("implied μ", (1, result.mu_implied), (5, 0), xycoords=ax.get_yaxis_transform(), va="center",
-                    textcoords="offset points", color=INK["implied"])  # fmt: skip
+        ax.annotate(
+            "implied μ",
+            (1, result.mu_implied),
+            (5, 0),
+            xycoords=ax.get_yaxis_transform(),
+            va="center",
+            textcoords="offset points",
+            color=INK["implied"],
+        )
     pad = 0.14 * (high - low or 1)
     ax.set(ylim=(low - pad, high + 2 * pad), ylabel="mu_hat")
     endless = thresholds[np.isposinf(selected)]
     if len(endless):
         ax.plot(endless, np.full(len(endless), high + 0.8 * pad), "^", ms=6, color=INK["measured"])
-        ax.annotate("∞", (endless[0], high + 0.8 * pad), (0, -13), textcoords="offset points", color=INK["measured"],
-                    ha="center")  # fmt: skip
+        ax.annotate(
+            "∞",
+            (endless[0], high + 0.8 * pad),
+            (0, -13),
+            textcoords="offset points",
+            color=INK["measured"],
+            ha="center",
+        )
     ax.plot(thresholds, _finite(selected), color=INK["measured"], lw=2)
     ax.plot(thresholds, _finite(tested), color=INK["muted"], lw=1.4, ls=(0, (4, 2)))
     told = (("on selection trials", "measured", 0.02), ("on test trials (dashed)", "muted", 0.98))
@@ -264,12 +288,21 @@ def _mark_choice(axes: Sequence[Axes], fold: Fold) -> None:
     near = (fold.threshold - left) / (right - left)
     ha = "left" if near < 0.25 else "right" if near > 0.75 else "center"
     told, top = f"chosen: {fold.threshold:.4g}", axes[0].get_xaxis_transform()
-    axes[0].annotate(told, (fold.threshold, 1), (0, 4), xycoords=top, textcoords="offset points", ha=ha, va="bottom",
-                     color=INK["ink"])  # fmt: skip
+    axes[0].annotate(
+        told,
+        (fold.threshold, 1),
+        (0, 4),
+        xycoords=top,
+        textcoords="offset points",
+        ha=ha,
+        va="bottom",
+        color=INK["ink"],
+    )
 
 
 def eps_figure(results: Sequence[Result]) -> Figure | None:
-    """mu_emp against ε, a line per kind of audit, with the implied and the direct μ; None for fewer than two ε."""
+    """mu_emp against ε, a line per kind of audit, with the implied and the direct μ; None for fewer
+    than two ε."""
     placed = [(claimed_eps(result), result) for result in results]
     finite = ((eps, result) for eps, result in placed if eps is not None and math.isfinite(eps))
     known = sorted(finite, key=lambda pair: pair[0])
@@ -340,8 +373,16 @@ def _end_labels(ax: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> N
     for (value, text, color), y in zip(ordered, places, strict=True):
         arrow = {"arrowstyle": "-", "color": color, "lw": 0.5}
         rise = (y - shift - value) / (high - low) * _height(ax)
-        ax.annotate(text, (x, value), (12, rise), textcoords="offset points", color=color, va="center",
-                    arrowprops=arrow, annotation_clip=False)  # fmt: skip
+        ax.annotate(
+            text,
+            (x, value),
+            (12, rise),
+            textcoords="offset points",
+            color=color,
+            va="center",
+            arrowprops=arrow,
+            annotation_clip=False,
+        )
 
 
 def _height(ax: Axes) -> float:
@@ -350,7 +391,8 @@ def _height(ax: Axes) -> float:
 
 
 def bar_figure(results: Sequence[Result]) -> Figure | None:
-    """A bar a result, as long as mu_emp, with mu_hat, the implied μ and what a perfect attack is expected to get."""
+    """A bar a result, as long as mu_emp, with mu_hat, the implied μ and what a perfect attack is
+    expected to get."""
     if len(results) < 2:
         return None
     figure = new_figure("mu_emp of each audit", FRAME, 1.5 + 0.36 * len(results))

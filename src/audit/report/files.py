@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def save(result: Result, folder: Path) -> Path:
-    """Write all that tells of one audit into ``folder``: page, figures, curve, scores, configuration.
+    """Write all that tells of one audit into ``folder``: page, figures, curve, scores,
+    configuration.
 
     Returns:
         The page's path.
@@ -42,7 +43,8 @@ def save_sweep(
     command: str = "",
     together: str = "",
 ) -> Path:
-    """Write a sweep's page, table and figures into ``folder``; ``together`` is said of all its audits.
+    """Write a sweep's page, table and figures into ``folder``; ``together`` is said of all its
+    audits.
 
     Returns:
         The page's path.
@@ -63,7 +65,8 @@ ROWS = 100_000
 
 
 def write_tradeoff(result: Result, path: Path) -> None:
-    """The empirical curve, one row a threshold: fold, alpha, beta; of more thresholds than `ROWS`, as many evenly."""
+    """The empirical curve, one row a threshold: fold, alpha, beta; of more thresholds than `ROWS`,
+    as many evenly."""
     rows = []
     for place, fold in enumerate(result.evidence.folds):
         alpha, beta = tradeoff(fold.test)
@@ -86,16 +89,18 @@ def write_scores(result: Result, path: Path) -> None:
         if scores is not None
     ]
     tables = [
-        pyarrow.table({
-            "fold": np.full(len(scores), place, np.int32),
-            "part": pyarrow.array([part] * len(scores)).dictionary_encode(),
-            "index": scores.index,
-            "run": scores.run,
-            "present": scores.bits,
-            "score": np.asarray(scores.values, np.float64),
-        })
+        pyarrow.table(
+            {
+                "fold": np.full(len(scores), place, np.int32),
+                "part": pyarrow.array([part] * len(scores)).dictionary_encode(),
+                "index": scores.index,
+                "run": scores.run,
+                "present": scores.bits,
+                "score": np.asarray(scores.values, np.float64),
+            }
+        )
         for place, part, scores in parts
-    ]  # fmt: skip
+    ]
     pyarrow.parquet.write_table(pyarrow.concat_tables(tables).unify_dictionaries(), path)
 
 

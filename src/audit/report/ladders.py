@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def ladder_figure(run: LadderRun) -> Figure:
-    """The path up the ladder: accuracy against the ε of training, what was asked for, and what was spent in the end."""
+    """The path up the ladder: accuracy against the ε of training, what was asked for, and what was
+    spent in the end."""
     figure = new_figure(run.name, FRAME, 4.4)
     (ax,) = new_axes(figure, 1)
     ax.axhline(run.threshold, color=INK["implied"], lw=1.5, ls=(0, (7, 2)))
@@ -66,14 +67,23 @@ def ladder_facts(run: LadderRun) -> list[tuple[str, str]]:
         ("task", run.task),
         ("accuracy", f"{run.threshold:g} was asked for; reached on private validation: {reached}"),
         ("test", f"{last.test:.4f} (for the reader; outside of the guarantee)"),
-        ("spent", f"ε = {run.spent:.4g}, ex-post RDP of order {run.order:g}: the larger of training {last.eps:.4g}"
-                  f" and checks {last.checked:.4g}"),
-        ("as (ε, δ)", f"({run.approximate:.4g}, {run.delta:g}) approximate, ({run.probabilistic:.4g}, {run.delta:g})"
-                      " probabilistic, ex post"),
-        ("fixed ε", f"a run without looking pays for the ladder's top: RDP {run.fixed[0]:.4g},"
-                    f" ({run.fixed[1]:.4g}, {run.delta:g})"),
+        (
+            "spent",
+            f"ε = {run.spent:.4g}, ex-post RDP of order {run.order:g}: the larger of training "
+            f"{last.eps:.4g} and checks {last.checked:.4g}",
+        ),
+        (
+            "as (ε, δ)",
+            f"({run.approximate:.4g}, {run.delta:g}) approximate, ({run.probabilistic:.4g}, "
+            f"{run.delta:g}) probabilistic, ex post",
+        ),
+        (
+            "fixed ε",
+            f"a run without looking pays for the ladder's top: RDP {run.fixed[0]:.4g},"
+            f" ({run.fixed[1]:.4g}, {run.delta:g})",
+        ),
         ("neighbours", "one record replaced; numbers of records, domain and marginals are public"),
-    ]  # fmt: skip
+    ]
 
 
 def ladder_table(run: LadderRun) -> RenderableType:
@@ -103,7 +113,8 @@ LADDER_COLUMNS = ("run", "passed", "steps", "spent RDP ε", "approximate ε", "f
 
 
 def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
-    """A row for each accuracy-first run of a sweep, and one for the mean of those that differ in their seed only."""
+    """A row for each accuracy-first run of a sweep, and one for the mean of those that differ in
+    their seed only."""
     rows: list[tuple[str, ...]] = []
     groups: dict[str, list[LadderRun]] = {}
     for run, name in zip(runs, distinct([run.name for run in runs]), strict=True):
@@ -119,14 +130,18 @@ def ladder_rows(runs: Sequence[LadderRun]) -> list[tuple[str, ...]]:
 
 
 def _ladder_figures(runs: Sequence[LadderRun]) -> list[str]:
-    figures = np.array([
-        (len(run.rungs), run.spent, run.approximate, run.fixed[0], run.rungs[-1].test) for run in runs
-    ])  # fmt: skip
+    figures = np.array(
+        [
+            (len(run.rungs), run.spent, run.approximate, run.fixed[0], run.rungs[-1].test)
+            for run in runs
+        ]
+    )
     return [f"{value:.4g}" for value in figures.mean(axis=0)]
 
 
 def ladder_sweep_table(runs: Sequence[LadderRun]) -> RenderableType:
-    """A sweep of accuracy-first runs for the terminal: which spends less; means only, where there are seeds."""
+    """A sweep of accuracy-first runs for the terminal: which spends less; means only, where there
+    are seeds."""
     table, rows = plain_table(LADDER_COLUMNS, numbers=LADDER_COLUMNS[2:]), ladder_rows(runs)
     table.columns[0].min_width = 26
     for row in [row for row in rows if row[0].startswith("mean: ")] or rows:

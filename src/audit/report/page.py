@@ -107,9 +107,10 @@ def family_words(audits: int, best: tuple[Result, Bound] | None) -> str:
         return ""
     result, bound = best
     return (
-        f"{audits} audits were compared. All of their bounds at once, with error probability"
-        f" {percent(bound.significance * audits)} together: the largest is {bound.notion.label(bound.lower)}"
-        f" ({bound.estimator}, {bound.kind}, Bonferroni), of {result.name}."
+        f"{audits} audits were compared. All of their bounds at once, with error probability "
+        f"{percent(bound.significance * audits)} together: the largest is "
+        f"{bound.notion.label(bound.lower)} ({bound.estimator}, {bound.kind}, Bonferroni), of "
+        f"{result.name}."
     )
 
 
@@ -133,7 +134,8 @@ def _shared_remarks(results: Sequence[Result]) -> list[str]:
 
 
 def _shared_provenance(results: Sequence[Result]) -> list[tuple[str, str]]:
-    """What all audits of a sweep have in common: versions, commit; and the seconds that they took together."""
+    """What all audits of a sweep have in common: versions, commit; and the seconds that they took
+    together."""
     first, *others = [result.provenance for result in results]
     shared = [
         (k, v)
@@ -169,7 +171,8 @@ def _part(
 
 
 def _hover(figure: Figure, readings: Readings) -> str:
-    """``readings`` and where they are in the drawn figure, as JSON that can stand in a page's script element."""
+    """``readings`` and where they are in the drawn figure, as JSON that can stand in a page's
+    script element."""
     ax = figure.axes[0]
     place = ax.get_position()  # after layout, in shares of the figure, from below
     told = {
@@ -243,26 +246,32 @@ def _tradeoff_alt(result: Result) -> str:
         else " in a band that holds the attack's true curve everywhere at once"
     )
     box = (
-        "; the box is where Clopper and Pearson place the true rates, and their bound is read from its upper right corner"
+        "; the box is where Clopper and Pearson place the true rates, and their bound is read "
+        "from its upper right corner"
         if result.evidence.independent
         else ""
     )
     shared = (
-        " If the claim holds, each canary's own rates are not below its curve, and so are not their means. The canaries"
-        " share the noise of one run, so no box and no band is drawn: the bounds above count right guesses instead."
+        " If the claim holds, each canary's own rates are not below its curve, and so are not "
+        "their means. The canaries share the noise of one run, so no box and no band is drawn: "
+        "the bounds above count right guesses instead."
         if result.evidence.one_run
         else ""
     )
     return (
-        f"The tradeoff between the two error rates, {measured_on(result)}{around}, over random guessing and the"
-        f" curves below which no attack can come on a mechanism that is as private as they say ({told}). At the"
-        f" {threshold_words(result)} fpr is {number(counts.fpr)} and fnr {number(counts.fnr)}{box}.{shared}"
+        f"The tradeoff between the two error rates, {measured_on(result)}{around}, over random "
+        "guessing and the curves below which no attack can come on a mechanism that is as "
+        f"private as they say ({told}). At the {threshold_words(result)} fpr is "
+        f"{number(counts.fpr)} and fnr {number(counts.fnr)}{box}.{shared}"
     )
 
 
 def _threshold_alt(result: Result) -> str:
     threshold = result.evidence.folds[0].threshold
-    told = f"fpr, fnr and advantage of the selection trials against the threshold; {number(threshold)} was chosen."
+    told = (
+        "fpr, fnr and advantage of the selection trials against the threshold; "
+        f"{number(threshold)} was chosen."
+    )
     return told + (
         " Below, mu_hat on selection and on test trials." if chooses_by_mu(result) else ""
     )

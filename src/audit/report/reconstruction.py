@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def reconstruction_figure(
     title: str, points: Sequence[tuple[float, float, float]], curve: Callable[[Array], Array]
 ) -> Figure:
-    """Share of bits recovered against the noise, with two standard errors, over the predicted share.
+    """Share of bits recovered against the noise, with two standard errors, over the predicted
+    share.
 
     Args:
         title: what was attacked.
@@ -58,6 +59,7 @@ def save_reconstruction(
     curve: Callable[[Array], Array],
     path: Path,
 ) -> None:
-    """Write that figure; an .svg holds its letters as outlines, so that either file needs nothing beside it."""
+    """Write that figure; an .svg holds its letters as outlines, so that either file needs nothing
+    beside it."""
     undated = {"Date": None} if path.suffix == ".svg" else None
     reconstruction_figure(title, points, curve).savefig(path, dpi=160, metadata=undated)

@@ -45,7 +45,8 @@ def tightness(result: Result) -> float | None:
 
 
 def bound_rows(result: Result) -> list[tuple[str, str, str, str]]:
-    """The bounds in words, one a row: recipe, lower bound, error probability, kind. mu_emp comes first."""
+    """The bounds in words, one a row: recipe, lower bound, error probability, kind. mu_emp comes
+    first."""
 
     def row(bound: Bound, role: str) -> tuple[str, str, str, str]:
         told = f"{role} ({bound.estimator})" if role else bound.estimator
@@ -62,13 +63,15 @@ def bound_rows(result: Result) -> list[tuple[str, str, str, str]]:
 
 
 def claim_words(result: Result) -> list[str]:
-    """The claims in words; the first one says that it is the one that is judged, and for which neighbours."""
+    """The claims in words; the first one says that it is the one that is judged, and for which
+    neighbours."""
     first, *others = result.claims
     return [f"{first} (judged, {relation(first.neighbours)})", *map(str, others)]
 
 
 def why_collapsed(result: Result) -> str | None:
-    """Why a threshold that looked good on the selection trials shows nothing on the test trials, where that is so.
+    """Why a threshold that looked good on the selection trials shows nothing on the test trials,
+    where that is so.
 
     Near a corner μ̂ is the difference of two far quantiles: a handful of errors decides it.
     """
@@ -78,24 +81,25 @@ def why_collapsed(result: Result) -> str | None:
     chosen, kept = fold.selection.count(fold.threshold), result.bounds[0].lower
     promised = float(mu_hat(chosen.fpr, chosen.fnr))
     _, fpr, fnr = sweep(fold.selection, 200)
-    ordinary = float(
-        mu_hat(fpr, fnr)[np.argmin(fpr + fnr)]
-    )  # at the threshold of the largest advantage
+    # at the threshold of the largest advantage
+    ordinary = float(mu_hat(fpr, fnr)[np.argmin(fpr + fnr)])
     if (
         min(chosen.fp, chosen.fn, chosen.tp, chosen.tn) > CORNER
         or not promised > ordinary > 2 * kept
     ):
         return None
     return (
-        f"The threshold lies in a corner: of the selection trials it calls {chosen.fp} of {chosen.fp + chosen.tn} "
-        f"absent and {chosen.tp} of {chosen.fn + chosen.tp} present ones present. There mu_hat is a difference of two "
-        f"far quantiles, which a handful of trials decides, so a lucky one wins: it is {number(promised, 3)} on the "
-        f"selection trials, {number(result.mu_hat, 3)} on the test trials, with a bound of {kept:.3f}."
+        f"The threshold lies in a corner: of the selection trials it calls {chosen.fp} of "
+        f"{chosen.fp + chosen.tn} absent and {chosen.tp} of {chosen.fn + chosen.tp} present ones "
+        "present. There mu_hat is a difference of two far quantiles, which a handful of trials "
+        f"decides, so a lucky one wins: it is {number(promised, 3)} on the selection trials, "
+        f"{number(result.mu_hat, 3)} on the test trials, with a bound of {kept:.3f}."
     )
 
 
 def next_words(result: Result) -> str:
-    """What to do next, with the command for it and what it costs; "" where nothing is left to do."""
+    """What to do next, with the command for it and what it costs; "" where nothing is left to
+    do."""
     step = result.next_step
     if step is None:
         return ""
@@ -120,7 +124,8 @@ def remarks(result: Result) -> list[str]:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Names without the words that all of them share, or only their cases (``case: …``) where these are all different.
+    """Names without the words that all of them share, or only their cases (``case: …``) where these
+    are all different.
 
     >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"]), distinct(["mst eps=1"]), distinct(["a: mst", "b: aim"])
     (['eps=1', 'eps=2'], ['mst eps=1'], ['a', 'b'])

@@ -37,7 +37,9 @@ COLOURS = {
     "tight": "bold green",
     "inconclusive": "bold magenta",
 }
-FRAME = 6.4  # inches of a figure's width: 461 units, so that 10 units of text are 14 px at 640 px and 8 px on a phone
+# inches of a figure's width: 461 units, so that 10 units of text are 14 px at 640 px and 8 px on a
+# phone
+FRAME = 6.4
 
 
 def label_box() -> dict[str, Any]:
@@ -73,7 +75,8 @@ def new_axes(figure: Figure, rows: int) -> list[Axes]:
 
 
 def svg(figure: Figure, name: str, alt: str) -> str:
-    """``figure`` as an element of a page: colours are CSS variables, ids its own, and ``alt`` tells what it shows."""
+    """``figure`` as an element of a page: colours are CSS variables, ids its own, and ``alt`` tells
+    what it shows."""
     import html
 
     import matplotlib
@@ -88,5 +91,8 @@ def svg(figure: Figure, name: str, alt: str) -> str:
         drawn = drawn.replace(color, f"var(--{role})")
     size = re.search(r'viewBox="[^"]*"', drawn)
     assert size is not None
-    head = f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" {size[0]} role="img"'
+    head = (
+        '<svg xmlns:xlink="http://www.w3.org/1999/xlink" xmlns="http://www.w3.org/2000/svg" '
+        f'{size[0]} role="img"'
+    )
     return f'{head} aria-label="{html.escape(alt)}">' + drawn[drawn.index(">") + 1 :]

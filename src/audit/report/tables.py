@@ -116,8 +116,8 @@ SWEEP = ("audit", "mu_hat", "mu_emp", "exact", "implied mu", "direct mu", "tight
 def sweep_rows(results: Sequence[Result]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of a sweep's table, as strings.
 
-    A configuration may say what others found, ``published: {mu_emp: …, corrected: …}``: it stands beside our figures.
-    Where all audits are controls, the columns are `CONTROLS`.
+    A configuration may say what others found, ``published: {mu_emp: …, corrected: …}``: it stands
+    beside our figures. Where all audits are controls, the columns are `CONTROLS`.
     """
     if are_controls(results):
         return CONTROLS, control_rows(results)
@@ -148,7 +148,8 @@ def _given(value: Any) -> str:
 def sweep_table(results: Sequence[Result]) -> RenderableType:
     """One row an audit, narrow enough for 80 columns: implied and direct mu are on the page.
 
-    Where each audit is a control, of a mechanism whose verdict is known beforehand, what was found stands beside that.
+    Where each audit is a control, of a mechanism whose verdict is known beforehand, what was found
+    stands beside that.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -165,9 +166,8 @@ def sweep_table(results: Sequence[Result]) -> RenderableType:
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     shown.add_column(header[0], overflow="fold", min_width=10)
     for name in (header[place] for place in kept[1:]):
-        shown.add_column(
-            name, justify="right", min_width=max(map(len, name.split()))
-        )  # breaks between words only
+        # breaks between words only
+        shown.add_column(name, justify="right", min_width=max(map(len, name.split())))
     shown.add_column(header[-1], no_wrap=True)
     for row in rows:
         shown.add_row(*(Text(row[place]) for place in kept), Text(row[-1], style=COLOURS[row[-1]]))

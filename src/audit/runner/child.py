@@ -1,4 +1,5 @@
-"""The child's side: calls what it is sent, one request after the other, until its parent closes the connection."""
+"""The child's side: calls what it is sent, one request after the other, until its parent closes the
+connection."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from typing import Any
 from audit.runner import marks
 
 OOM_SCORE = 500
-"""Added to this process's badness (0 to 1,000): where memory runs out, the system ends the child before the audit."""
+"""Added to this process's badness (0 to 1,000): where memory runs out, the system ends the child
+before the audit."""
 
 
 def serve(requests: int, lifeline: int, shared: int, crash: int) -> None:
@@ -51,7 +53,8 @@ def serve(requests: int, lifeline: int, shared: int, crash: int) -> None:
 
 
 def _checked(transfer: Callable[..., Any], *arguments: Any) -> Any:
-    """A transfer, or the end without a word: somebody's code that closes every descriptor has closed this one too."""
+    """A transfer, or the end without a word: somebody's code that closes every descriptor has
+    closed this one too."""
     try:
         return transfer(*arguments)
     except OSError:
@@ -95,9 +98,11 @@ def _raised(error: BaseException) -> bytes:
 
 
 def _end_with(lifeline: int) -> None:
-    """Be killed by the system, with all that was started here, when the other end of the pipe is closed.
+    """Be killed by the system, with all that was started here, when the other end of the pipe is
+    closed.
 
-    A thread that waits for it would need the interpreter, which somebody's C code may hold for ever.
+    A thread that waits for it would need the interpreter, which somebody's C code may hold for
+    ever.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

@@ -1,4 +1,5 @@
-"""What a child is working on, in memory that its parent reads: known even when the child is gone or hangs."""
+"""What a child is working on, in memory that its parent reads: known even when the child is gone or
+hangs."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import time
 from typing import Final
 
 SIZE: Final = 24
-"""Bytes of three 64-bit integers: the part of a request, the call in it, and since when it runs (ns; 0: no call)."""
+"""Bytes of three 64-bit integers: the part of a request, the call in it, and since when it runs
+(ns; 0: no call)."""
 PART, PLACE, SINCE = range(3)
 NONE = -1
 
@@ -47,7 +49,8 @@ def apart() -> bool:
 
 
 def end_fork() -> None:
-    """End this process if it is a copy of the child that somebody's code forked, and that came back from there.
+    """End this process if it is a copy of the child that somebody's code forked, and that came back
+    from there.
 
     Only one of the two may go on: the other one would play all trials again, and fork again.
     """
@@ -68,7 +71,8 @@ def enter(part: int) -> None:
 
 
 def begin(place: int = NONE) -> None:
-    """A call of somebody's code begins, the ``place``-th one of the part; the time limit counts from here."""
+    """A call of somebody's code begins, the ``place``-th one of the part; the time limit counts
+    from here."""
     end_fork()
     _this.slots[PLACE] = place
     _this.slots[SINCE] = time.monotonic_ns()

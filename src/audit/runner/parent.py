@@ -1,4 +1,5 @@
-"""The parent's side: one child a process, started when it is first asked, and again when it has ended."""
+"""The parent's side: one child a process, started when it is first asked, and again when it has
+ended."""
 
 from __future__ import annotations
 
@@ -58,12 +59,14 @@ def run(function: Callable[..., Any], *arguments: Any, time_limit: float | None 
     Args:
         function: sent once as long as it is the same one; the child keeps its copy.
         arguments: anything that can be pickled, as must be what comes back.
-        time_limit: seconds that one call may take: of ``function``, or of what it says to `begin`; None: no limit.
+        time_limit: seconds that one call may take: of ``function``, or of what it says to `begin`;
+            None: no limit.
 
     Raises:
         Ended: the child is gone; the next call starts another one.
         TimedOut: it was killed.
-        BaseException: what ``function`` raised; one that cannot be pickled comes as a `RuntimeError` with its text.
+        BaseException: what ``function`` raised; one that cannot be pickled comes as a
+            `RuntimeError` with its text.
     """
     if marks.apart():
         return function(*arguments)
@@ -122,13 +125,13 @@ class _Child:
 
     def _exchange(self, message: bytes, time_limit: float | None) -> bytes:
         assert self._process is not None
-        self._marks[:] = memoryview(
-            NOTHING
-        )  # of the last request; the child waits, and does not write now
+        # of the last request; the child waits, and does not write now
+        self._marks[:] = memoryview(NOTHING)
         try:
             self._connection.send_bytes(message)
             while not self._connection.poll(self._patience(time_limit)):
-                # Asked for itself: what somebody's code started may hold the connection open after the child's end.
+                # Asked for itself: what somebody's code started may hold the connection open after
+                # the child's end.
                 if self._process.poll() is not None and not self._connection.poll(0):
                     raise EOFError
                 if time_limit is not None and self._seconds() > time_limit:
@@ -160,9 +163,8 @@ class _Child:
     def _timed_out(self, time_limit: float) -> TimedOut:
         assert self._process is not None
         with contextlib.suppress(OSError):
-            os.kill(
-                self._process.pid, signal.SIGUSR1
-            )  # it writes its stack, in the midst of C code too
+            # it writes its stack, in the midst of C code too
+            os.kill(self._process.pid, signal.SIGUSR1)
         end = time.monotonic() + POLITE
         while not self._line() and time.monotonic() < end:
             time.sleep(0.01)
@@ -173,7 +175,8 @@ class _Child:
 
     def _line(self) -> str:
         """The innermost line of somebody's own that was running, where a stack was written."""
-        # Read in place: the child writes from where this descriptor, which is its own too, has come to.
+        # Read in place: the child writes from where this descriptor, which is its own too, has come
+        # to.
         stack = os.pread(self._crash.fileno(), 2**16, 0).decode("utf-8", "replace")
         calls = re.findall(r'File "(.+)", line (\d+) in (.+)\n', stack)
         ours, standard = str(Path(__file__).parents[1]), str(Path(os.__file__).parent)
@@ -195,7 +198,8 @@ class _Child:
         given = (theirs.fileno(), read, shared.fileno(), self._crash.fileno())
         code = f"import sys; sys.path[:] = {[str(folder) for folder in sys.path]!r}"
         code += f"; from audit.runner.child import serve; serve{given}"
-        # A session of its own: a Ctrl-C is for us to answer, and all that it starts is ended with it.
+        # A session of its own: a Ctrl-C is for us to answer, and all that it starts is ended with
+        # it.
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],

@@ -1,4 +1,5 @@
-"""Tables with a label, over a domain that is public: fixed here or given in a file, never read from the records."""
+"""Tables with a label, over a domain that is public: fixed here or given in a file, never read from
+the records."""
 
 from __future__ import annotations
 
@@ -34,12 +35,14 @@ BREAST_CANCER = {
     "mean symmetry": (0.15, 0.17, 0.19, 0.21),
     "mean fractal dimension": (0.056, 0.06, 0.064, 0.07),
 }
-"""Column → edges of its bins; the project's own, round numbers that do not depend on any record of a run."""
+"""Column → edges of its bins; the project's own, round numbers that do not depend on any record of
+a run."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class BreastCancer:
-    """Ten measurements of 569 tumours in 5 public bins each, and whether they are benign; scikit-learn ships it."""
+    """Ten measurements of 569 tumours in 5 public bins each, and whether they are benign;
+    scikit-learn ships it."""
 
     def load(self) -> tuple[Table, str]:
         """See `Labelled.load`."""
@@ -55,16 +58,28 @@ ADULT: dict[str, tuple[Any, ...]] = {
     "age": (25, 30, 35, 40, 45, 50, 60),
     "education-num": (9, 10, 11, 13, 14),
     "marital-status": (
-        "Married-civ-spouse", "Divorced", "Never-married", "Separated", "Widowed", "Married-spouse-absent",
+        "Married-civ-spouse",
+        "Divorced",
+        "Never-married",
+        "Separated",
+        "Widowed",
+        "Married-spouse-absent",
         "Married-AF-spouse",
     ),
-    "relationship": ("Wife", "Own-child", "Husband", "Not-in-family", "Other-relative", "Unmarried"),
+    "relationship": (
+        "Wife",
+        "Own-child",
+        "Husband",
+        "Not-in-family",
+        "Other-relative",
+        "Unmarried",
+    ),
     "sex": ("Female", "Male"),
     "capital-gain": (1, 3000, 5000, 7500),
     "capital-loss": (1, 1600, 1900),
     "hours-per-week": (20, 35, 40.5, 50),
     "class": ("<=50K", ">50K"),
-}  # fmt: skip
+}
 """Column → edges of bins, or names of categories as the UCI page lists them."""
 
 
@@ -73,8 +88,10 @@ class Adult:
     """UCI Adult: whether somebody earns more than 50,000 dollars.
 
     Args:
-        path: of integer-coded records with a header line; None: nine columns of OpenML's version 2, in public bins.
-        domain_json: of ``{"column": number of values, …}`` for ``path``; None: ``<path without .csv>-domain.json``.
+        path: of integer-coded records with a header line; None: nine columns of OpenML's version 2,
+            in public bins.
+        domain_json: of ``{"column": number of values, …}`` for ``path``; None:
+            ``<path without .csv>-domain.json``.
         label: its last column's name in ``path``.
         cache: folder that OpenML's file is kept in; None: scikit-learn's.
 
@@ -130,7 +147,8 @@ def _read(path: str, domain_json: str) -> Table:
 
 
 def split(count: int, train: float, validation: float, seed: int) -> tuple[Array, Array, Array]:
-    """Places of the records that train, validate and test: by place and seed, never by what is in them.
+    """Places of the records that train, validate and test: by place and seed, never by what is in
+    them.
 
     Raises:
         AuditError: when a part is empty.
@@ -141,8 +159,8 @@ def split(count: int, train: float, validation: float, seed: int) -> tuple[Array
     for name, part in zip(("training", "validation", "test"), parts, strict=True):
         if not len(part):
             raise AuditError(
-                f"the {name} set is empty: task.train={train:g} and task.validation={validation:g} of {count} records;"
-                " leave some for each part"
+                f"the {name} set is empty: task.train={train:g} and "
+                f"task.validation={validation:g} of {count} records; leave some for each part"
             )
     return parts
 
@@ -155,5 +173,6 @@ def need_two_classes(labels: Array, name: str) -> None:
     """
     if len(np.unique(labels)) < 2:
         raise AuditError(
-            f"the label {name!r} has one class only, so nothing can be learnt; choose another column"
+            f"the label {name!r} has one class only, so nothing can be learnt; choose another "
+            "column"
         )

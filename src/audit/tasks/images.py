@@ -1,4 +1,5 @@
-"""The last layer of an image classifier, from noisy class sums of features that were learnt on public images."""
+"""The last layer of an image classifier, from noisy class sums of features that were learnt on
+public images."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ CLASSES = 10
 
 @dataclass(frozen=True, config=STRICT)
 class Images:
-    """scikit-learn's digits: whitened components of a public half, scaled to norm 1, then a linear last layer.
+    """scikit-learn's digits: whitened components of a public half, scaled to norm 1, then a linear
+    last layer.
 
-    The private half trains that layer through its sufficient statistics under a Gaussian with the public covariance:
-    the sum of each class's features. Replacing one image moves them by 2 in L2 at most, since each image adds a vector
-    of norm 1 to one class. The layer is score_c = ⟨m_c, x⟩ − ‖m_c‖²/2, m_c the class sum over the public number of
-    images a class, shrunk as far as its noise demands.
+    The private half trains that layer through its sufficient statistics under a Gaussian with the
+    public covariance: the sum of each class's features. Replacing one image moves them by 2 in L2
+    at most, since each image adds a vector of norm 1 to one class. The layer is score_c = ⟨m_c,
+    x⟩ − ‖m_c‖²/2, m_c the class sum over the public number of images a class, shrunk as far as its
+    noise demands.
 
     Args:
         features: number of components.
@@ -96,8 +99,9 @@ class ImagesWork:
     def __str__(self) -> str:
         rows, labels = self.training
         return (
-            f"the last layer ({rows.shape[1]} features of a public half, {CLASSES} classes) from sums over"
-            f" {len(labels)} digits (L2 sensitivity {self.sensitivity:g}), checked on {self.validators} others"
+            f"the last layer ({rows.shape[1]} features of a public half, {CLASSES} classes) from "
+            f"sums over {len(labels)} digits (L2 sensitivity {self.sensitivity:g}), checked on "
+            f"{self.validators} others"
         )
 
 

@@ -26,10 +26,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class Synthetic:
-    """mbi's model of all marginals of one column with the label, rows drawn from it, and a classifier fitted to them.
+    """mbi's model of all marginals of one column with the label, rows drawn from it, and a
+    classifier fitted to them.
 
-    The domain and the marginals are public and fixed. Replacing one record moves two cells of each of the k marginals
-    by 1, so the sensitivity of all of them together is √(2k) in L2. The number of training records is public.
+    The domain and the marginals are public and fixed. Replacing one record moves two cells of each
+    of the k marginals by 1, so the sensitivity of all of them together is √(2k) in L2. The number
+    of training records is public.
 
     Args:
         data: option that loads a table and names its label (`audit.tasks.data`).
@@ -162,9 +164,10 @@ class SyntheticWork:
 
     def __str__(self) -> str:
         return (
-            f"{self.task.rows:,} synthetic rows from {len(self.cliques)} marginals of {len(self.training.records):,}"
-            f" records (L2 sensitivity {self.sensitivity:.3f}), {self.task.classifier} on {self.label!r}, checked on"
-            f" {self.validators:,} other records"
+            f"{self.task.rows:,} synthetic rows from {len(self.cliques)} marginals of "
+            f"{len(self.training.records):,} records (L2 sensitivity {self.sensitivity:.3f}), "
+            f"{self.task.classifier} on {self.label!r}, checked on {self.validators:,} other "
+            "records"
         )
 
 

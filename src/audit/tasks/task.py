@@ -17,8 +17,9 @@ class Model:
     """What a step has made: everything but ``guess`` follows from a noisy release.
 
     Args:
-        validation, test: accuracy in [0, 1] on those sets. Both are raw: the first goes into a private check and
-            nowhere else, the second is for the reader of an experiment on public data.
+        validation, test: accuracy in [0, 1] on those sets. Both are raw: the first goes into a
+            private check and nowhere else, the second is for the reader of an experiment on public
+            data.
         write: writes the model, or the synthetic rows, into a folder; returns the file.
     """
 
@@ -49,7 +50,8 @@ class Work(Protocol):
         ...
 
     def train(self, noisy: Array, precision: float, rng: np.random.Generator) -> Model:
-        """A model from a release of ``answer`` with noise of variance 1/precision: post-processing."""
+        """A model from a release of ``answer`` with noise of variance 1/precision:
+        post-processing."""
         ...
 
 

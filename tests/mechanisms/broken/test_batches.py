@@ -34,10 +34,8 @@ def test_poisson_sampling_would_give_far_less():
 def test_the_largest_follows_its_law_and_its_density():
     data, n = np.array([-1.0, -1.0, 1.0]), 20_000
     values = HERE.release(data, n, np.random.default_rng(0)).public().values[:, 0]
-    for height, limit in (
-        (2.0, 0),
-        (1.0, 1),
-    ):  # Dvoretzky–Kiefer–Wolfowitz, Massart: 2·e^(−2·n·d²) = 1e-6
+    # Dvoretzky–Kiefer–Wolfowitz, Massart: 2·e^(−2·n·d²) = 1e-6
+    for height, limit in ((2.0, 0), (1.0, 1)):
         law = np.exp(HERE.log_below(np.sort(values), height))
         distance = np.max(np.abs(law - (np.arange(n) + 0.5) / n))
         assert (distance > math.sqrt(math.log(2e6) / (2 * n))) == limit
@@ -45,9 +43,8 @@ def test_the_largest_follows_its_law_and_its_density():
     slope = (np.exp(HERE.log_below(x + step, 2.0)) - np.exp(HERE.log_below(x - step, 2.0))) / (
         2 * step
     )
-    rate = (
-        np.exp(HERE.log_density(x, 2.0)) / slope
-    )  # a constant, σ√(2π), since the density is up to one
+    # a constant, σ√(2π), since the density is up to one
+    rate = np.exp(HERE.log_density(x, 2.0)) / slope
     np.testing.assert_allclose(rate, 0.4 * math.sqrt(2 * math.pi), rtol=1e-5)
 
 
@@ -62,6 +59,5 @@ def test_few_batches_drawn_one_by_one_have_the_same_law():
     )
     both = np.concatenate([slow, fast])
     gap = np.searchsorted(slow, both, "right") - np.searchsorted(np.sort(fast), both, "right")
-    assert np.max(np.abs(gap)) / n < 2 * math.sqrt(
-        math.log(4e6) / (2 * n)
-    )  # two DKW bands: false failure 1e-6
+    # two DKW bands: false failure 1e-6
+    assert np.max(np.abs(gap)) / n < 2 * math.sqrt(math.log(4e6) / (2 * n))

@@ -22,9 +22,8 @@ def values(mechanism, data, n=1000):
 def test_a_bound_used_twice_leaves_no_noise():
     mechanism = BoundUsedTwice(eps=1, lower=0, upper=100)
     assert np.all(values(mechanism, [50, 60]) == 110) and np.all(values(mechanism, [50]) == 50)
-    assert (
-        np.ptp(values(BoundUsedTwice(eps=1, lower=-100, upper=0), [0])) > 100
-    )  # the other way round it is right
+    # the other way round it is right
+    assert np.ptp(values(BoundUsedTwice(eps=1, lower=-100, upper=0), [0])) > 100
 
 
 def test_what_is_clipped_in_vain_costs_eps_for_every_bound():

@@ -1,4 +1,5 @@
-"""Less noise than promised: the claim is the honest one's, all of the noise is the honest mechanism."""
+"""Less noise than promised: the claim is the honest one's, all of the noise is the honest
+mechanism."""
 
 import dataclasses
 

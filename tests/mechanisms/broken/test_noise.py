@@ -25,7 +25,8 @@ def test_tuning_ten_times_costs_7_51_where_1_99_is_claimed():
     assert round(mechanism.claims[1].parameter, 2) == 1.99
     assert round(gdp_epsilon(0.5 * np.sqrt(10), 1e-5), 2) == 7.51
     ratio = sample(mechanism, ZERO, 100_000).log_ratio(ZERO, ZERO_ONE)
-    # Under the absent data set the ratio is N(−μ²/2, μ²) with μ = 0.5·√10; five standard errors twice: 1.2e-6 → 5.2.
+    # Under the absent data set the ratio is N(−μ²/2, μ²) with μ = 0.5·√10; five standard errors
+    # twice: 1.2e-6 → 5.2.
     assert abs(ratio.mean() + 1.25) < 5.2 * np.sqrt(2.5 / len(ratio))
     assert abs(ratio.var() - 2.5) < 5.2 * 2.5 * np.sqrt(2 / len(ratio))
     assert abs(ratio.var() - 0.25) > 1  # one setting's
@@ -40,7 +41,8 @@ def test_spending_twice_costs_twice():
 
 
 def finer_than_2_to_the_minus_53():
-    """Σ over the binades [2^−(k+1), 2^−k) below ¼ of P(|Laplace| there)·(share of their numbers that 2⁻⁵³ misses)."""
+    """Σ over the binades [2^−(k+1), 2^−k) below ¼ of P(|Laplace| there)·(share of their numbers
+    that 2⁻⁵³ misses)."""
     k = np.arange(2, 60)
     inside = np.exp(-(2.0 ** -(k + 1))) - np.exp(-(2.0**-k))
     return float(np.sum(inside * (1 - 2.0 ** -(k + 0.0))))

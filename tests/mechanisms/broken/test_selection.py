@@ -14,9 +14,8 @@ def test_halved_sensitivity_costs_up_to_twice_eps():
         mechanism = HalvedSensitivity(eps=1, candidates=candidates)
         exact = mechanism._log_chance(present) - mechanism._log_chance(absent)
         assert exact[0] == pytest.approx(cost, abs=1e-5) and abs(exact[1]) < 1
-    half = HalvedSensitivity(
-        eps=0.5, candidates=10**6
-    )  # what the sensitivity 4 would have asked for
+    # what the sensitivity 4 would have asked for
+    half = HalvedSensitivity(eps=0.5, candidates=10**6)
     assert (half._log_chance(present) - half._log_chance(absent))[0] == pytest.approx(1, abs=1e-5)
 
 
@@ -41,7 +40,8 @@ def test_a_selection_that_is_not_charged_is_followed_by_its_ratio():
 
 
 def test_what_is_claimed_is_a_fifth_of_what_is_lost():
-    """sup over orders a of D_a/a, by the sum over both columns: 0.486-zCDP where 0.1034 is claimed."""
+    """sup over orders a of D_a/a, by the sum over both columns: 0.486-zCDP where 0.1034 is
+    claimed."""
     absent, present, rho = np.array([[0.0, 0, 0]]), np.array([[0.0, 0, 0], [1, 0, 1]]), 0.1034
     p, q = (
         SelectionNotCharged(rho=rho, selection_eps=4)._log_chance(data)

@@ -1,4 +1,5 @@
-"""The sparse vector variants against the figures that Lyu, Su and Li's analysis gives, by quadrature."""
+"""The sparse vector variants against the figures that Lyu, Su and Li's analysis gives, by
+quadrature."""
 
 import itertools
 
@@ -93,7 +94,8 @@ def test_algorithm_5_has_an_output_that_one_data_set_never_gives():
 
 
 def worst_deviation(sampled, computed):
-    """Of the frequencies of all that may be said, in standard errors of the computed probabilities."""
+    """Of the frequencies of all that may be said, in standard errors of the computed
+    probabilities."""
     answers = np.array([[0.0, 1.0, 0.0]])
     n = 200_000
     said = sampled.release(answers, n, np.random.default_rng(1))

@@ -18,10 +18,12 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class Shuffled:
-    """One epoch of noisy batch sums; shuffling puts a record into exactly one of T batches, and the claim is Poisson's.
+    """One epoch of noisy batch sums; shuffling puts a record into exactly one of T batches, and the
+    claim is Poisson's.
 
-    All other records are −1, the one in question is 1 or is blanked to 0, so that one batch in T is 2 (or 1) above the
-    others, whose level is public. What is released is the largest of the T noisy sums above that level; its law is exact.
+    All other records are −1, the one in question is 1 or is blanked to 0, so that one batch in T is
+    2 (or 1) above the others, whose level is public. What is released is the largest of the T noisy
+    sums above that level; its law is exact.
 
     Args:
         sigma: standard deviation of the noise of a batch.
@@ -29,7 +31,8 @@ class Shuffled:
         eps, delta: what Poisson sampling at the rate 1/T would give.
 
     References:
-        Chua et al. 2024, How private are DP-SGD implementations?, arXiv:2403.17673 (the pair, and the maximum as a test).
+        Chua et al. 2024, How private are DP-SGD implementations?, arXiv:2403.17673 (the pair, and
+            the maximum as a test).
     """
 
     sigma: Positive = 0.4
@@ -45,7 +48,8 @@ class Shuffled:
         return (Claim(ApproximateDP(self.delta), self.eps, neighbours="replace_one"),)
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 1) the largest noisy batch sum, counted from what the batches without the record in question have."""
+        """(n, 1) the largest noisy batch sum, counted from what the batches without the record in
+        question have."""
         # The largest of T − 1 normal numbers by its distribution function, in place of T − 1 draws.
         others = ndtri(rng.random(trials) ** (1 / (self.batches - 1)))
         own = self._height(data) / self.sigma + rng.normal(size=trials)

@@ -1,4 +1,5 @@
-"""What goes wrong at the edges: the noise, the bounds or the shape of the output depend on the data."""
+"""What goes wrong at the edges: the noise, the bounds or the shape of the output depend on the
+data."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class BoundUsedTwice:
-    """A clipped sum whose sensitivity is computed from (lower, lower): for bounds (0, 100) it is 0, and so is the noise.
+    """A clipped sum whose sensitivity is computed from (lower, lower): for bounds (0, 100) it is 0,
+    and so is the noise.
 
     Args:
         eps: what is claimed.
@@ -80,7 +82,8 @@ class ClippedInVain:
 
 @dataclass(frozen=True, config=STRICT)
 class NaNPasses:
-    """A clipped sum; not-a-number is neither below nor above a bound, so it passes the clip and makes the sum one too.
+    """A clipped sum; not-a-number is neither below nor above a bound, so it passes the clip and
+    makes the sum one too.
 
     Args:
         eps: what is claimed, for records clipped to [0, 1].
@@ -103,7 +106,8 @@ class NaNPasses:
 
 @dataclass(frozen=True, config=STRICT)
 class ScaleFromData:
-    """A sum whose noise is scaled to the range of the records that are there: where all are equal there is none.
+    """A sum whose noise is scaled to the range of the records that are there: where all are equal
+    there is none.
 
     Args:
         eps: what is claimed.
@@ -128,10 +132,11 @@ class ScaleFromData:
 
 @dataclass(frozen=True, config=STRICT)
 class NewKey:
-    """Shows a key where its count + discrete Laplace noise is ≥ ``threshold``, and reports the δ of >: e^ε times too small.
+    """Shows a key where its count + discrete Laplace noise is ≥ ``threshold``, and reports the δ
+    of >: e^ε times too small.
 
-    With r = e^(−ε), a key of one record is shown with probability r^(threshold − 1)/(1 + r); r^threshold/(1 + r) is
-    what is reported.
+    With r = e^(−ε), a key of one record is shown with probability r^(threshold − 1)/(1 + r);
+    r^threshold/(1 + r) is what is reported.
 
     Args:
         eps: what is claimed.
@@ -150,7 +155,8 @@ class NewKey:
         return (Claim(ApproximateDP(fall**self.threshold / (1 + fall)), self.eps),)
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 9) counts of the keys 1 … 9 where they are shown, else 0; a key without records is never shown."""
+        """(n, 9) counts of the keys 1 … 9 where they are shown, else 0; a key without records is
+        never shown."""
         counts = np.bincount(data.astype(int), minlength=10)[1:10]
         up, down = rng.geometric(-math.expm1(-self.eps), size=(2, trials, len(counts)))
         noisy = counts + up - down

@@ -1,4 +1,5 @@
-"""What goes wrong in marginal-based synthesis: the budget's units, the reuse of a measurement, the domain."""
+"""What goes wrong in marginal-based synthesis: the budget's units, the reuse of a measurement, the
+domain."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Delta = Annotated[float, Field(gt=0, lt=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class ShareAsSigma:
-    """One-way marginals with noise of sd ρ/3 where a share ρ/3 of the budget was meant: √d·3/ρ-GDP for d columns.
+    """One-way marginals with noise of sd ρ/3 where a share ρ/3 of the budget was meant: √d·3/ρ-GDP
+    for d columns.
 
     The less budget, the less noise.
 
@@ -56,12 +58,14 @@ class ShareAsSigma:
 
 @dataclass(frozen=True, config=STRICT)
 class ReusedMeasurement:
-    """One-way marginals measured twice, the second time with half the noise, as AIM does, but with the same draw.
+    """One-way marginals measured twice, the second time with half the noise, as AIM does, but with
+    the same draw.
 
     y₁ = m + σz and y₂ = m + σz/2 give the marginals themselves: 2·y₂ − y₁ = m.
 
     Args:
-        eps: of the (ε, δ) that fixes ρ; a fifth is charged to the first round, the rest to the second.
+        eps: of the (ε, δ) that fixes ρ; a fifth is charged to the first round, the rest to the
+            second.
         delta: of the same.
     """
 
@@ -76,7 +80,8 @@ class ReusedMeasurement:
         return claims.of_gaussians(self.eps, self.delta)
 
     def release(self, data: Table, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 3·cells) both rounds, and twice the second less the first, which anybody can compute."""
+        """(n, 3·cells) both rounds, and twice the second less the first, which anybody can
+        compute."""
         cliques = marginals.cliques_up_to(data.domain, 1)
         sigma = math.sqrt(5 * len(cliques)) / implied_mu(rho_from_eps_delta(self.eps, self.delta))
         truth = np.concatenate([data.marginal(c) for c in cliques])

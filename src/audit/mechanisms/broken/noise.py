@@ -1,4 +1,5 @@
-"""What goes wrong with noise: drawn once and used twice, paid for once and used k times, or not as fine as it should be."""
+"""What goes wrong with noise: drawn once and used twice, paid for once and used k times, or not as
+fine as it should be."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Count = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True, config=STRICT)
 class SameSeedTwice:
-    """Two counts, of all records and of the zeros, each ε-DP, with one and the same noise: their difference is exact.
+    """Two counts, of all records and of the zeros, each ε-DP, with one and the same noise: their
+    difference is exact.
 
     Args:
         eps: of the claim for both together; each gets half.
@@ -44,7 +46,8 @@ class SameSeedTwice:
 
 @dataclass(frozen=True, config=STRICT)
 class SpentTwice:
-    """A count in ``answers`` answers, each with the noise of the whole ε, and ε charged once: (answers·ε)-DP in truth.
+    """A count in ``answers`` answers, each with the noise of the whole ε, and ε charged once:
+    (answers·ε)-DP in truth.
 
     Args:
         eps: what is claimed.
@@ -113,10 +116,12 @@ class TunedForFree:
 
 @dataclass(frozen=True, config=STRICT)
 class FloatingLaplace:
-    """A sum plus numpy's Laplace noise: some floating-point numbers near 0 come from one sum and never from another.
+    """A sum plus numpy's Laplace noise: some floating-point numbers near 0 come from one sum and
+    never from another.
 
-    Around 0 noise is a multiple of ever smaller powers of two; noise that is added to 1 was rounded to 2⁻⁵³. What is
-    released is that mark alone, whether |y| < ¼ and y·2⁵³ is no integer: any attacker can compute it, few look.
+    Around 0 noise is a multiple of ever smaller powers of two; noise that is added to 1 was rounded
+    to 2⁻⁵³. What is released is that mark alone, whether |y| < ¼ and y·2⁵³ is no integer: any
+    attacker can compute it, few look.
 
     Args:
         eps: what is claimed, for records in [0, 1].

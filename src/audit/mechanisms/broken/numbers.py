@@ -18,7 +18,8 @@ class Numbers:
     Args:
         names: k names.
         values: (n, k) numbers.
-        ratio: (absent, present) → (n,) exact log-likelihood ratios, where they are known and finite.
+        ratio: (absent, present) → (n,) exact log-likelihood ratios, where they are known and
+            finite.
     """
 
     names: tuple[str, ...]
@@ -34,5 +35,6 @@ class Numbers:
         return self.public()
 
     def log_ratio(self, absent: Any, present: Any) -> Array | None:
-        """(n,) exact, or None where an output tells the data sets apart for sure, or nobody has worked it out."""
+        """(n,) exact, or None where an output tells the data sets apart for sure, or nobody has
+        worked it out."""
         return None if self.ratio is None else self.ratio(absent, present)

@@ -1,4 +1,5 @@
-"""What goes wrong with private selection: its sensitivity is halved, or its budget is not charged."""
+"""What goes wrong with private selection: its sensitivity is halved, or its budget is not
+charged."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class HalvedSensitivity:
-    """The exponential mechanism on differences of two scores, each within ±2, with their sensitivity taken as 2, not 4.
+    """The exponential mechanism on differences of two scores, each within ±2, with their
+    sensitivity taken as 2, not 4.
 
-    A record x in [−4, 4] adds x to the first candidate's difference and −x to all others. The weights are
-    exp(ε·u/(2·2)), so that the selection costs up to 2ε.
+    A record x in [−4, 4] adds x to the first candidate's difference and −x to all others. The
+    weights are exp(ε·u/(2·2)), so that the selection costs up to 2ε.
 
     Args:
         eps: what is claimed.
@@ -57,7 +59,8 @@ class HalvedSensitivity:
 
 @dataclass(frozen=True, config=STRICT)
 class SelectionNotCharged:
-    """Chooses which of two columns goes with the first, with ε_s, and measures that pair with all of ρ.
+    """Chooses which of two columns goes with the first, with ε_s, and measures that pair with all
+    of ρ.
 
     The ledger holds the measurement only: in truth up to ρ + ε_s²/8.
 
@@ -80,7 +83,8 @@ class SelectionNotCharged:
         return (Claim(ZCDP(), self.rho),)
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 2) which column was chosen, and the noisy number of records where it agrees with the first."""
+        """(n, 2) which column was chosen, and the noisy number of records where it agrees with the
+        first."""
         picked = (rng.random(trials) < np.exp(self._log_chance(data)[1])).astype(int)
         noisy = _agree(data)[picked] + rng.normal(0.0, 1 / np.sqrt(2 * self.rho), size=trials)
 
@@ -99,7 +103,8 @@ class SelectionNotCharged:
 
 
 def _agree(data: Array) -> Array:
-    """(2,) how many records have in the second, and in the third, column what they have in the first.
+    """(2,) how many records have in the second, and in the third, column what they have in the
+    first.
 
     >>> _agree(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])).tolist()
     [2, 1]

@@ -1,4 +1,5 @@
-"""The sparse vector technique as six papers wrote it down: one of them right, the others not private as claimed."""
+"""The sparse vector technique as six papers wrote it down: one of them right, the others not
+private as claimed."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ Scale = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, config=STRICT)
 class SparseVector:
-    """Says of each query whether its answer + Lap(``query_noise``) reaches ``threshold`` + Lap(``threshold_noise``).
+    """Says of each query whether its answer + Lap(``query_noise``) reaches
+    ``threshold`` + Lap(``threshold_noise``).
 
-    It stops after ``cutoff`` times yes. A record is what it adds to each query, within [0, 1]. The claim is ε-DP where
-    one is replaced; only Algorithm 1, with noise 2/ε and 4·cutoff/ε and no values, keeps it.
+    It stops after ``cutoff`` times yes. A record is what it adds to each query, within [0, 1]. The
+    claim is ε-DP where one is replaced; only Algorithm 1, with noise 2/ε and 4·cutoff/ε and no
+    values, keeps it.
 
     Args:
         eps: what is claimed.
@@ -35,7 +38,8 @@ class SparseVector:
         ValueError: values without noise, or several of them, which are not built.
 
     References:
-        Lyu, Su, Li 2017, Understanding the Sparse Vector Technique, arXiv:1603.01699, Algorithms 1 and 3–6.
+        Lyu, Su, Li 2017, Understanding the Sparse Vector Technique, arXiv:1603.01699, Algorithms 1
+            and 3–6.
     """
 
     eps: PrivacyParameter
@@ -85,7 +89,8 @@ class Answered:
     value: Array
 
     def public(self) -> Columns:
-        """(n, k + 1) 1 for each yes, and the number of queries asked; with values (n, k + 2), the last one being it."""
+        """(n, k + 1) 1 for each yes, and the number of queries asked; with values (n, k + 2), the
+        last one being it."""
         names = (*(f"yes[{i}]" for i in range(self.yes.shape[1])), "asked")
         seen = [self.yes.astype(float), self.asked.sum(axis=1, keepdims=True)]
         if self.made_by.tells_value:
@@ -97,35 +102,33 @@ class Answered:
         return self.public()
 
     def log_ratio(self, absent: Array, present: Array) -> Array | None:
-        """(n,) by quadrature over the threshold's noise; None without query noise, where outputs may be impossible."""
+        """(n,) by quadrature over the threshold's noise; None without query noise, where outputs
+        may be impossible."""
         if not self.made_by.query_noise:
             return None
         return self._log_density(present.sum(axis=0)) - self._log_density(absent.sum(axis=0))
 
     def _log_density(self, answers: Array) -> Array:
-        """(n,) log P(what was said | answers): ∫ p(ρ) Π P(each query's word | ρ) dρ, up to the value where it is told."""
+        """(n,) log P(what was said | answers): ∫ p(ρ) Π P(each query's word | ρ) dρ, up to the
+        value where it is told."""
         m = self.made_by
         told = self.yes if m.tells_value else np.zeros_like(self.yes)
-        words = [
-            (answers == answer) & ~told & self.asked for answer in np.unique(answers)
-        ]  # few answers, many queries
+        # few answers, many queries
+        words = [(answers == answer) & ~told & self.asked for answer in np.unique(answers)]
         counts = [(word & said).sum(axis=1) for word in words for said in (~self.yes, self.yes)]
         kinds, kind = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
-        bar = _grid(
-            m.threshold_noise, m.query_noise, 64 if m.tells_value else 16
-        )  # a value is on no grid
+        # a value is on no grid
+        bar = _grid(m.threshold_noise, m.query_noise, 64 if m.tells_value else 16)
         gap = (m.threshold + bar - np.unique(answers)[:, None]) / m.query_noise
-        chance = np.stack([_log_laplace(gap), _log_laplace(-gap)], axis=1).reshape(
-            -1, len(bar)
-        )  # of no, of yes
+        # of no, of yes
+        chance = np.stack([_log_laplace(gap), _log_laplace(-gap)], axis=1).reshape(-1, len(bar))
         log_f = kinds @ chance - np.abs(bar) / m.threshold_noise - np.log(2 * m.threshold_noise)
         area = _log_integral(log_f, bar)
         if not m.tells_value:
             return np.asarray(area[kind, -1])
         value, known = self.value.sum(axis=1), told.any(axis=1)
-        limit = np.where(
-            known, value - m.threshold, bar[-1]
-        )  # the threshold cannot be above what reached it
+        # the threshold cannot be above what reached it
+        limit = np.where(known, value - m.threshold, bar[-1])
         miss = np.abs(value - (told * answers).sum(axis=1)) / m.query_noise
         return _up_to(limit, bar, log_f, area, kind) - np.where(
             known, miss + np.log(2 * m.query_noise), 0.0
@@ -133,7 +136,8 @@ class Answered:
 
 
 def _grid(threshold_noise: float, query_noise: float, steps: int) -> Array:
-    """Places of the threshold's noise, so many to a unit of the finer noise, as far as both reach; 0 is one of them."""
+    """Places of the threshold's noise, so many to a unit of the finer noise, as far as both reach;
+    0 is one of them."""
     reach = 30 * threshold_noise + 5 * query_noise
     half = int(reach / min(threshold_noise, query_noise) * steps)
     return np.arange(-half, half + 1) * (min(threshold_noise, query_noise) / steps)
@@ -150,7 +154,8 @@ def _log_laplace(x: Array) -> Array:
 
 
 def _up_to(limit: Array, at: Array, log_f: Array, area: Array, row: Array) -> Array:
-    """(n,) log of the integral of f up to a limit each, f being a row of exp(``log_f``): whole steps, and part of one."""
+    """(n,) log of the integral of f up to a limit each, f being a row of exp(``log_f``): whole
+    steps, and part of one."""
     left = np.clip(np.searchsorted(at, limit, side="right") - 1, 1, len(at) - 2)
     part = np.clip(limit - at[left], 1e-300, at[1] - at[0])
     share = part / (at[1] - at[0])
