@@ -36,6 +36,19 @@ BAD = [
     (["mechanism=broken/half_nose"], "no mechanism/broken 'half_nose'; did you mean 'half_noise'?"),
     (["mechansim=aim"], "no key 'mechansim'; did you mean 'mechanism'?"),
     (["mechanism.esp=1"], "no key 'mechanism.esp'; did you mean 'mechanism.eps'?"),
+    (["attacker.strength=2"], "attacker.strength is now attacker.C"),
+    (
+        ["mechanism=gaussian", "mechanism.noise_scale=0.5"],
+        "mechanism.noise_scale is now mechanism.noise_fraction of an option under broken/",
+    ),
+    (
+        ["mechanism=gaussian", "+mechanism.noise_scale=0.5"],
+        "mechanism.noise_scale is now mechanism.noise_fraction of an option under broken/",
+    ),
+    (
+        ["mechanism=dp_sgd", "mechanism.clipped=sum"],
+        "mechanism.clipped is now mechanism=broken/dp_sgd_clip_sum",
+    ),
     (["+mechanism.rwos=1"], "mechanism has no key 'rwos'; did you mean 'rows'?"),
     (["eps=0"], "eps=0: input should be greater than 0"),
     (["eps=-1"], "eps=-1: input should be greater than 0"),

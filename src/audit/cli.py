@@ -23,6 +23,7 @@ from typing import Any, cast
 
 from audit import Terminated, interrupted, terminated, usage
 from audit.core import AuditError
+from audit.renamed import renamed_hint
 from audit.spending import MOST_LOOKS, fresh_seed, share_of_error
 
 GROUPS = tuple(usage.GROUPS)
@@ -784,7 +785,8 @@ def _instantiate(group: str, node: Any, written: Any = None, option: str | None 
         unknown = sorted(set(node) - set(_fields(node)) - {"_target_"})
         if unknown and _fields(node):  # pydantic would drop it in silence
             raise AuditError(
-                f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}"
+                renamed_hint(f"{group}.{unknown[0]}")
+                or f"{group} has no key {unknown[0]!r}{nearest(unknown[0], _fields(node))}"
             )
         for key, below in node.items():  # an option inside the option, such as mechanism.claim
             if (
@@ -1010,6 +1012,9 @@ def _unknown_key(text: str, primary: str = "config") -> str:
             str(inner) for inner in OmegaConf.load(path) if inner not in ("_target_", "defaults")
         )
         known += [f"{place}.{inner}" for inner in keys]
+    hint = renamed_hint(key)
+    if hint is not None:
+        return hint
     group, _, inner = key.partition(".")
     if key in known and inner:
         return f"the chosen {group} has no key {inner!r}, another one has; see audit --help"
