@@ -20,7 +20,17 @@ from functools import partial
 
 import numpy as np
 
-from audit.core import Bound, Claim, Counts, Estimator, Evidence, Fold, Refused, Scores, Strength
+from audit.core import (
+    Bound,
+    Claim,
+    Counts,
+    Estimator,
+    Evidence,
+    Fold,
+    NotApplicable,
+    Scores,
+    Strength,
+)
 from audit.coverage.laws import Law, Response, Shift
 from audit.coverage.rows import at_least
 from audit.criteria import Advantage, ClaimLower
@@ -112,7 +122,7 @@ def exceeds(estimate: Estimator, evidence: Evidence, claim: Claim) -> bool:
         return estimate.rejects(evidence, claim.notion, claim.parameter)
     try:
         return estimate(evidence, claim.notion).lower > claim.parameter
-    except Refused:
+    except NotApplicable:
         return False
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from audit.attackers import XGBoost
 from audit.canaries.pair import Pair
 from audit.canaries.worst_case import WorstCase
-from audit.core import Columns, Domain, Odd, Outputs, Tables
+from audit.core import Columns, Domain, Outputs, Tables, UnreadableOutput
 from audit.criteria import ClaimLower
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.events import KINDS, Bits, Events, bucket, finer, squash
@@ -112,16 +112,17 @@ def test_columns_and_tables_are_read_too_nan_included():
 def test_without_events_an_odd_output_is_named():
     assert BlackBox()(Released(Outputs([1.0, 2])), PAIR).values.tolist() == [[1], [2]]
     with pytest.raises(
-        Odd, match="raised ValueError: no; mend it, or count it as an event: features=events"
+        UnreadableOutput,
+        match="raised ValueError: no; mend it, or count it as an event: features=events",
     ) as odd:
         BlackBox()(Released(Outputs([1.0, 2.0, ValueError("no")])), PAIR)
     assert odd.value.places == range(2, 3)
     with pytest.raises(
-        Odd, match=r"y of shape \(2,\) where the first one put out y of shape \(1,\)"
+        UnreadableOutput, match=r"y of shape \(2,\) where the first one put out y of shape \(1,\)"
     ):
         Outputs([[1.0], [1.0, 2.0]]).columns()
     for nothing in ({}, {"a": "b"}, [1, [2]], 10**400, np.nan):
-        with pytest.raises(Odd, match="features=events"):
+        with pytest.raises(UnreadableOutput, match="features=events"):
             Outputs([nothing]).columns()
 
 

@@ -7,7 +7,7 @@ from toys import Gaussians, Toy
 
 from audit.attackers import Column, LikelihoodRatio, Logistic
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError, Claim, Counts, Refused
+from audit.core import AuditError, Claim, Counts, NotApplicable
 from audit.criteria import Advantage, Fixed
 from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -200,7 +200,7 @@ class Shy:
     name, significance = "shy", 0.1
 
     def __call__(self, evidence, notion):
-        raise Refused("not today")
+        raise NotApplicable("not today")
 
 
 def test_estimators_that_refuse_are_left_out_with_their_reason(tmp_path):

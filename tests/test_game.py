@@ -13,7 +13,7 @@ from toys import Counted, Toy
 
 from audit.canaries.tabular import Tabular
 from audit.canaries.worst_case import WorstCase
-from audit.core import AuditError, Columns, Odd
+from audit.core import AuditError, Columns, UnreadableOutput
 from audit.features import WhiteBox
 from audit.game import Auto, Cache, Game, Played, Ray, Serial, carried, fingerprint, memory, sources
 from audit.mechanisms.composition import Composition
@@ -52,7 +52,7 @@ class Strange(Toy):
     places: range = range(1)
 
     def release(self, data, trials, rng):
-        raise Odd(self.places, "it went wrong; mend it")
+        raise UnreadableOutput(self.places, "it went wrong; mend it")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class Reports(Toy):
 
     def release(self, data, trials, rng):
         count = trials - self.wrong
-        return Reporting(
+        return ReportsSpending(
             super().release(data, trials, rng).values,
             self.mu,
             np.full(count, 0.5 + len(data.records)),
@@ -91,7 +91,7 @@ class Reports(Toy):
 
 
 @dataclasses.dataclass(frozen=True)
-class Reporting(Counted):
+class ReportsSpending(Counted):
     eps: np.ndarray
 
     def spent(self):

@@ -3,7 +3,7 @@
 import pytest
 
 from audit import plain
-from audit.core import AuditError, Odd, Trials
+from audit.core import AuditError, Trials, UnreadableOutput
 
 ESC = "\x1b]0;owned\x07\x9b31m\u202e\x00"
 
@@ -15,7 +15,7 @@ class MuteError(Exception):
     __repr__ = __str__
 
 
-@pytest.mark.parametrize("make", [AuditError, lambda text: Odd(range(1), text)])
+@pytest.mark.parametrize("make", [AuditError, lambda text: UnreadableOutput(range(1), text)])
 def test_no_control_character_of_a_message_reaches_a_terminal(make):
     said = str(make(f"it said {ESC}\nand\r\tmore"))
     assert said.isprintable() and r"\x1b]0;owned\x07" in said and "and  more" in said

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from toys import Gaussians
 
 from audit.attackers import BestOf, LikelihoodRatio, Logistic
-from audit.core import AuditError, Claim, Evidence, Fold, Refused, Trials
+from audit.core import AuditError, Claim, Evidence, Fold, NotApplicable, Trials
 from audit.criteria import Advantage
 from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -317,11 +317,11 @@ def test_it_stops_when_the_bound_is_near_the_claim():
 def test_only_anytime_bounds_may_be_read_of_what_was_stopped():
     evidence = sequential(0.9096, 0.4548, 0)
     for recipe in (ClopperPearson(), Curve(), CurveBetting()):
-        with pytest.raises(Refused):
+        with pytest.raises(NotApplicable):
             recipe(evidence, GDP())
     one = Evidence(evidence.folds[:1], stopped=True)
     assert not one.independent and Evidence(evidence.folds[:1]).independent
-    with pytest.raises(Refused, match="only anytime bounds"):
+    with pytest.raises(NotApplicable, match="only anytime bounds"):
         calibrated(one, GDP())
     assert Betting()(one, GDP()).anytime
 

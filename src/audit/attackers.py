@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit import learning
-from audit.core import Array, Attack, Attacker, AuditError, Particular, Scores, Setup, Trials, area
+from audit.core import Array, Attack, Attacker, AuditError, ChecksSetup, Scores, Setup, Trials, area
 from audit.privacy import STRICT
 
 Count = Annotated[int, Field(ge=1)]
@@ -257,7 +257,7 @@ class BestOf:
     def check_setup(self, setup: Setup) -> None:
         """What each of them asks for."""
         for attacker in self.attackers:
-            if isinstance(attacker, Particular):
+            if isinstance(attacker, ChecksSetup):
                 attacker.check_setup(setup)
 
     def __call__(self, trials: Trials) -> Attack:

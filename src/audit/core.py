@@ -59,7 +59,7 @@ class AuditError(Exception):
         super().__init__(plain.line(text))
 
 
-def frozen(array: Any, dtype: Any = None) -> Array:
+def read_only(array: Any, dtype: Any = None) -> Array:
     """A read-only view of ``array``, as Ray hands arrays out, so that serial and Ray refuse the
     same things."""
     view = np.asarray(array, dtype=dtype).view()
@@ -114,10 +114,10 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "records", frozen(self.records, np.int64).reshape(-1, len(self.domain.columns))
+            self, "records", read_only(self.records, np.int64).reshape(-1, len(self.domain.columns))
         )
         if self.users is not None:
-            object.__setattr__(self, "users", frozen(self.users))
+            object.__setattr__(self, "users", read_only(self.users))
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty
@@ -152,7 +152,7 @@ class Columns:
     values: Array
 
 
-class Odd(AuditError):  # noqa: N818  which trial it is of is still to be said
+class UnreadableOutput(AuditError):  # noqa: N818  which trial it is of is still to be said
     """A trial that put out something that the features cannot read: which of the trials that were
     asked for, and why."""
 
@@ -182,19 +182,20 @@ class Outputs:
         of such.
 
         Raises:
-            Odd: names the first trial whose output is anything else, or unlike the first one's.
+            UnreadableOutput: names the first trial whose output is anything else, or unlike the
+                first one's.
 
         >>> Outputs([{"n": 3, "mean": np.array([0.5, 1.5])}]).columns().names
         ('n', 'mean[0]', 'mean[1]')
         >>> Outputs([1.0, None]).columns()
         Traceback (most recent call last):
-        audit.core.Odd: it put out None (NoneType); release finite numbers, or count it as an event: features=events
+        audit.core.UnreadableOutput: it put out None (NoneType); release finite numbers, or count it as an event: features=events
         """
         parts = [self._parts(place, value) for place, value in enumerate(self.values)]
         shapes = [{name: numbers.shape for name, numbers in part.items()} for part in parts]
         for place, shape in enumerate(shapes):
             if list(shape.items()) != list(shapes[0].items()):
-                raise Odd(
+                raise UnreadableOutput(
                     range(place, place + 1),
                     f"it put out {_listed(shape)} where the first one put out "
                     f"{_listed(shapes[0])}; release always the same, or count it as an event: "
@@ -202,7 +203,7 @@ class Outputs:
                 )
         names = [cell for name, shape in shapes[0].items() for cell in _cells(name, shape)]
         if not names:
-            raise Odd(
+            raise UnreadableOutput(
                 range(1), f"it {_told(self.values[0])}, which holds no number; {RELEASE_NUMBERS}"
             )
         rows = [
@@ -218,7 +219,7 @@ class Outputs:
         if not named or any(numbers is None for numbers in named.values()):
             cure = FIX_IT if isinstance(value, BaseException) else RELEASE_NUMBERS
             why = f"it {_told(value)}; {cure}"
-            raise Odd(range(place, place + 1), why)
+            raise UnreadableOutput(range(place, place + 1), why)
         return {name: numbers for name, numbers in named.items() if numbers is not None}
 
 
@@ -322,7 +323,7 @@ class Releases(Protocol):
 
 
 @runtime_checkable
-class Reporting(Protocol):
+class ReportsSpending(Protocol):
     """Releases of a mechanism that reports what it has spent after the fact."""
 
     def spent(self) -> Array:
@@ -365,7 +366,7 @@ class Mechanism(Protocol):
 
 
 @runtime_checkable
-class Noted(Protocol):
+class HasNotes(Protocol):
     """A mechanism that has something to say beside its result, such as that it takes no notice of
     its seed.
 
@@ -450,7 +451,7 @@ class Trials:
         for name in TRIAL_ARRAYS:
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, frozen(value))
+                object.__setattr__(self, name, read_only(value))
 
     def __len__(self) -> int:
         return len(self.bits)
@@ -526,7 +527,7 @@ class Scores:
         for field in ("values", "bits", "index", "run", "spent", "log_ratio"):
             value = getattr(self, field)
             if value is not None:
-                object.__setattr__(self, field, frozen(value))
+                object.__setattr__(self, field, read_only(value))
         if len(self.values) != len(self.bits):
             raise ValueError(f"{len(self.values)} scores for {len(self.bits)} trials")
 
@@ -552,8 +553,8 @@ class Scores:
 
 
 @dataclasses.dataclass(frozen=True)
-class Areas:
-    """Areas under the ROC curve of the same scores, each counted more or less often, without
+class RankedScores:
+    """RankedScores under the ROC curve of the same scores, each counted more or less often, without
     sorting them again.
 
     Args:
@@ -567,16 +568,16 @@ class Areas:
     up_to: Array
 
     @staticmethod
-    def of(absent: Array, present: Array) -> Areas:
+    def of(absent: Array, present: Array) -> RankedScores:
         """Of these scores."""
         order = np.argsort(absent)
         below, up_to = (np.searchsorted(absent[order], present, side) for side in ("left", "right"))
-        return Areas(order, below, up_to)
+        return RankedScores(order, below, up_to)
 
-    def of_weighted(self, absent: Array, present: Array) -> float:
+    def auc(self, absent: Array, present: Array) -> float:
         """The area where score i counts ``absent[i]`` or ``present[i]`` times, ties counting half.
 
-        >>> Areas.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).of_weighted(np.array([1, 1]), np.array([1, 1]))
+        >>> RankedScores.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).auc(np.array([1, 1]), np.array([1, 1]))
         0.875
         """
         summed = np.concatenate([[0], np.cumsum(absent[self.order])])
@@ -591,7 +592,7 @@ def area(absent: Array, present: Array) -> float:
     >>> area(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     0.875
     """
-    return Areas.of(absent, present).of_weighted(
+    return RankedScores.of(absent, present).auc(
         np.ones(len(absent), int), np.ones(len(present), int)
     )
 
@@ -789,19 +790,19 @@ class Bound:
     measured: str = ""
 
 
-class Refused(Exception):  # noqa: N818  a refusal is no error
+class NotApplicable(Exception):  # noqa: N818  a refusal is no error
     """An estimator cannot read this evidence; its text says why. Not an error: the bound is left
     out and said."""
 
 
-class OtherGame(Refused):
+class WrongEvidence(NotApplicable):
     """An estimator is made for another game than this evidence is of: no news unless it was asked
     for."""
 
 
 @runtime_checkable
 class Estimator(Protocol):
-    """Evidence → Bound. One that may refuse evidence says so beforehand, as `Selective`."""
+    """Evidence → Bound. One that may refuse evidence says so beforehand, as `ChecksDesign`."""
 
     @property
     def name(self) -> str:
@@ -826,13 +827,13 @@ class Estimator(Protocol):
         """A bound on the parameter of ``notion``.
 
         Raises:
-            Refused: when the evidence does not allow this recipe.
+            NotApplicable: when the evidence does not allow this recipe.
         """
         ...
 
 
 @runtime_checkable
-class Selective(Protocol):
+class ChecksDesign(Protocol):
     """An estimator that cannot read the evidence of every protocol, and says so before anything is
     played."""
 
@@ -840,7 +841,7 @@ class Selective(Protocol):
         """Go on only where evidence of this design gives a bound in ``notion``.
 
         Raises:
-            Refused: where it does not, with the reason.
+            NotApplicable: where it does not, with the reason.
         """
         ...
 
@@ -930,7 +931,7 @@ class Setup:
         """Go on only where the mechanism can be run on the challenge's data sets.
 
         Raises:
-            AuditError: they are of another type, or the mechanism's own `Particular.check_setup`
+            AuditError: they are of another type, or the mechanism's own `ChecksSetup.check_setup`
                 refuses them.
         """
         if self.takes and not isinstance(self.data_sets[0], self.takes):
@@ -941,7 +942,7 @@ class Setup:
                 f"{name} takes {wanted}, and {type(self.challenge).__name__} makes "
                 f"{makes.__name__}; choose {cures}"
             )
-        if isinstance(self.mechanism, Particular):
+        if isinstance(self.mechanism, ChecksSetup):
             self.mechanism.check_setup(self)
 
 
@@ -954,7 +955,7 @@ def _hints(function: Any) -> dict[str, Any]:
 
 
 @runtime_checkable
-class Particular(Protocol):
+class ChecksSetup(Protocol):
     """An option that does not go with every other one, and says so before anything is played."""
 
     def check_setup(self, setup: Setup) -> None:

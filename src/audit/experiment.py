@@ -24,23 +24,23 @@ from audit.core import (
     AuditProtocol,
     Bound,
     Challenge,
+    ChecksDesign,
+    ChecksSetup,
     Claim,
     Criterion,
     Design,
     Efficiency,
     Estimator,
     Evidence,
+    HasNotes,
     Mechanism,
-    Noted,
-    Particular,
+    NotApplicable,
     Power,
     ReadsColumns,
     Recorded,
     RecordedTable,
-    Refused,
     Result,
     Scores,
-    Selective,
     Setup,
     Source,
     Stage,
@@ -134,7 +134,7 @@ class Plan:
         recorded = self.stored.recorded if self.stored is not None else None
         setup = Setup(self.mechanism, self.challenge, self.protocol, recorded)
         for part in (self.protocol, self.challenge, self.features, self.attacker, self.criterion):
-            if isinstance(part, Particular):
+            if isinstance(part, ChecksSetup):
                 part.check_setup(setup)
         if recorded is None:
             setup.check_data()
@@ -227,9 +227,9 @@ def _refusal(estimator: Estimator, design: Design) -> str | None:
     """Why an estimator has no bound on μ from evidence of this design; None where it has one, or
     does not say."""
     try:
-        if isinstance(estimator, Selective):
+        if isinstance(estimator, ChecksDesign):
             estimator.allow(design, GDP())
-    except Refused as reason:
+    except NotApplicable as reason:
         return str(reason)
     return None
 
@@ -392,7 +392,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
 def _notes_of_mechanism(plan: Plan) -> tuple[str, ...]:
     if plan.stored is not None:
         return notes_of_stored(plan, plan.stored)
-    if isinstance(plan.mechanism, Noted):
+    if isinstance(plan.mechanism, HasNotes):
         return tuple(map(plain.line, notes_of(plan.mechanism, plan.challenge.data([True]))))
     return ()
 
@@ -416,7 +416,7 @@ def notes_of_stored(plan: Plan, stored: Stored) -> tuple[str, ...]:
             f"The sides are unequal: {absent:,} rows without the record and {present:,} with it "
             "are used."
         )
-    if isinstance(plan.mechanism, Noted):
+    if isinstance(plan.mechanism, HasNotes):
         said += plan.mechanism.notes(None)
     return (
         *said,

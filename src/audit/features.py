@@ -43,7 +43,7 @@ class BlackBox:
         """(n, k) counts of cells, each between 0 and the number of synthetic rows.
 
         Raises:
-            Odd: on outputs that are no numbers.
+            UnreadableOutput: on outputs that are no numbers.
         """
         output = releases.public()
         if isinstance(output, Outputs):

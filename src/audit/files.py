@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from audit.core import Array, AuditError, frozen
+from audit.core import Array, AuditError, read_only
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -260,18 +260,18 @@ def _as_array(column: pd.Series[Any]) -> Array:
 
     kind = column.dtype
     if isinstance(kind, np.dtype) and kind.kind in "biufM":
-        return frozen(column.to_numpy())
+        return read_only(column.to_numpy())
     if isinstance(kind, pd.DatetimeTZDtype):
-        return frozen(column.dt.tz_convert(None).to_numpy())
+        return read_only(column.dt.tz_convert(None).to_numpy())
     if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind):
-        return frozen(
+        return read_only(
             column.to_numpy()
             if not column.isna().any()
             else column.to_numpy(dtype=float, na_value=np.nan)
         )
     values = column.to_numpy(dtype=object).copy()
     values[column.isna().to_numpy()] = None
-    return frozen(values)
+    return read_only(values)
 
 
 def _all_missing(column: Array) -> bool:

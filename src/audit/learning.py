@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from audit.core import Array, AuditError, frozen
+from audit.core import Array, AuditError, read_only
 
 DataSet = Literal["digits", "breast_cancer"]
 Predict = Callable[[Array], Array]
@@ -43,7 +43,7 @@ class Examples:
 
     def __post_init__(self) -> None:
         for name in ("inputs", "labels", "canary_inputs", "canary_labels", "present"):
-            object.__setattr__(self, name, frozen(getattr(self, name)))
+            object.__setattr__(self, name, read_only(getattr(self, name)))
 
 
 @functools.cache
@@ -57,9 +57,9 @@ def data_set(name: DataSet) -> tuple[Array, Array]:
 
     if name == "digits":
         inputs, labels = datasets.load_digits(return_X_y=True)
-        return frozen(inputs / 16), frozen(labels)
+        return read_only(inputs / 16), read_only(labels)
     inputs, labels = datasets.load_breast_cancer(return_X_y=True)
-    return frozen((inputs - np.mean(inputs, axis=0)) / np.std(inputs, axis=0)), frozen(labels)
+    return read_only((inputs - np.mean(inputs, axis=0)) / np.std(inputs, axis=0)), read_only(labels)
 
 
 def fit(make: Callable[[], Any], rows: Array, bits: Array) -> Predict:

@@ -9,7 +9,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from audit.core import Array, AuditError, Bound, Claim, Estimator, Evidence, Fold, Refused, Scores
+from audit.core import (
+    Array,
+    AuditError,
+    Bound,
+    Claim,
+    Estimator,
+    Evidence,
+    Fold,
+    NotApplicable,
+    Scores,
+)
 from audit.criteria import ByNotion
 from audit.estimators.exact import Exact
 from audit.privacy import GDP, Notion
@@ -91,7 +101,7 @@ def bound(
     fold = _split(shuffled, notion, share) if threshold is None else _whole(shuffled, threshold)
     try:
         return recipe(Evidence((fold,)), notion)
-    except Refused as reason:
+    except NotApplicable as reason:
         raise AuditError(
             f"{recipe.name} has no bound here: {reason}; choose another estimator"
         ) from reason

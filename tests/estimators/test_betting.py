@@ -10,7 +10,7 @@ from estimators.evidence import evidence, scores
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from audit.core import Counts, Evidence, Fold, Refused
+from audit.core import Counts, Evidence, Fold, NotApplicable
 from audit.estimators import betting
 from audit.estimators.betting import Betting, Round, log_wealth, parameters, tangent, wealth
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -250,9 +250,9 @@ def test_evidence_that_does_not_allow_a_bet_is_refused():
     one = fold(rng, 1.0, 50)
     later = fold(rng, 1.0, 50, first=2000)
     assert Betting()(Evidence((one, later), stopped=True), GDP()).lower >= 0
-    with pytest.raises(Refused, match="selection trials"):
+    with pytest.raises(NotApplicable, match="selection trials"):
         Betting()(Evidence((Fold(NOTHING, None, 0.0, one.test),)), GDP())
-    with pytest.raises(Refused, match="each tested once"):
+    with pytest.raises(NotApplicable, match="each tested once"):
         Betting()(Evidence((one, one)), GDP())
-    with pytest.raises(Refused, match="not K-fold"):
+    with pytest.raises(NotApplicable, match="not K-fold"):
         Betting()(Evidence((Fold(later.test.index, one.selection, 0.0, one.test), later)), GDP())

@@ -14,7 +14,7 @@ from scipy.special import bdtr, betaincc
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
-from audit.core import Counts, Evidence, Refused
+from audit.core import Counts, Evidence, NotApplicable
 from audit.criteria import upper_rate
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.joint_bayes import JointBayes, joint_bayes, posterior
@@ -292,7 +292,7 @@ def test_a_bound_says_what_it_is(recipe):
 @pytest.mark.parametrize("recipe", [JointBayes(), ClopperPearson()])
 def test_counts_of_several_folds_are_refused(recipe):
     (fold,) = evidence(PAPER).folds
-    with pytest.raises(Refused, match="independent trials under one attack"):
+    with pytest.raises(NotApplicable, match="independent trials under one attack"):
         recipe(Evidence((fold, fold)), GDP())
 
 
@@ -301,7 +301,7 @@ def test_one_side_of_a_kink_is_chosen_on_selection_trials_only():
     below = JointBayes()(evidence(test, selection=Counts(100, 900, 200, 800)), ApproximateDP(1e-5))
     above = JointBayes()(evidence(test, selection=Counts(200, 800, 100, 900)), ApproximateDP(1e-5))
     assert below.lower == joint_bayes(test, line) > above.lower == joint_bayes(test, mirror)
-    with pytest.raises(Refused, match="no selection trials"):
+    with pytest.raises(NotApplicable, match="no selection trials"):
         JointBayes()(evidence(test), ApproximateDP(1e-5))
     assert ClopperPearson()(evidence(test), ApproximateDP(1e-5)).lower > 0
 

@@ -8,7 +8,7 @@ import pytest
 from estimators.evidence import scores
 from scipy.special import ndtr, ndtri
 
-from audit.core import Bound, Evidence, Fold, Refused, Scores
+from audit.core import Bound, Evidence, Fold, NotApplicable, Scores
 from audit.criteria import upper_rate
 from audit.estimators import curve, curve_betting, dkw
 from audit.estimators.curve import (
@@ -324,7 +324,7 @@ def test_the_variance_follows_from_the_folds():
         curve.calibrated(Evidence(tuple(signal)), GDP()),
     )
     assert bound.lower == curve_bound(samples, 0.1, 2.0) < curve_bound(samples, 0.1, 1.0)
-    with pytest.raises(Refused, match="not K-fold"):
+    with pytest.raises(NotApplicable, match="not K-fold"):
         CurveBetting()(Evidence(tuple(signal)), GDP())
     assert CurveBetting()(Evidence(tuple(signal[:1])), GDP()).lower > 0
 
@@ -334,15 +334,15 @@ def test_what_they_cannot_read_is_refused(recipe):
     rng = np.random.default_rng(13)
     evidence = holdout(*gaussian(rng, 50, 1.0), *gaussian(rng, 50, 1.0))
     for notion in (ApproximateDP(1e-5), PureDP(), ZCDP()):
-        with pytest.raises(Refused, match="GDP"):
+        with pytest.raises(NotApplicable, match="GDP"):
             recipe(evidence, notion)
     (fold,) = evidence.folds
-    with pytest.raises(Refused, match="selection trials"):
+    with pytest.raises(NotApplicable, match="selection trials"):
         recipe(Evidence((Fold(NOTHING, None, 0.0, fold.test),)), GDP())
     one_run = Scores(
         fold.test.values, fold.test.bits, fold.test.index, np.zeros(len(fold.test), int)
     )
-    with pytest.raises(Refused, match="independent"):
+    with pytest.raises(NotApplicable, match="independent"):
         recipe(Evidence((Fold(NOTHING, fold.selection, 0.0, one_run),)), GDP())
 
 
@@ -499,7 +499,7 @@ def test_the_band_is_ordered_and_needs_one_attack():
         and np.all(np.diff(upper) <= 0)
         and np.all(np.diff(lower) <= 0)
     )
-    with pytest.raises(Refused):
+    with pytest.raises(NotApplicable):
         DKW().band(Evidence(evidence.folds * 2))
 
 

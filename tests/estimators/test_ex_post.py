@@ -9,7 +9,7 @@ import pytest
 
 from audit import cli, experiment
 from audit.accountants import ExPostRDP
-from audit.core import Claim, Domain, Evidence, Fold, Refused, Table, Trials
+from audit.core import Claim, Domain, Evidence, Fold, NotApplicable, Table, Trials
 from audit.estimators.ex_post import ExPost, Round, log_wealth
 from audit.mechanisms.broken.brownian import FreshNoise, PreviousStep, ValidationOnly
 from audit.mechanisms.brownian import Brownian
@@ -92,15 +92,15 @@ def test_wealth_falls_in_the_mean_that_is_bet_against_and_rounds_add_up():
 def test_it_says_what_it_cannot_read():
     made = evidence(Brownian(), 0, pairs=40)
     notion = ExPostRDP(2.0, 2.0)
-    with pytest.raises(Refused, match="no reports"):
+    with pytest.raises(NotApplicable, match="no reports"):
         ExPost()(made, GDP())
     (fold,) = made.folds
     silent = dataclasses.replace(fold, test=dataclasses.replace(fold.test, spent=None))
-    with pytest.raises(Refused, match="no spent"):
+    with pytest.raises(NotApplicable, match="no spent"):
         ExPost()(Evidence((silent,)), notion)
-    with pytest.raises(Refused, match="selection"):
+    with pytest.raises(NotApplicable, match="selection"):
         ExPost()(Evidence((dataclasses.replace(fold, selection=None),)), notion)
-    with pytest.raises(Refused, match="each once"):
+    with pytest.raises(NotApplicable, match="each once"):
         ExPost()(Evidence((fold, fold)), notion)
 
 

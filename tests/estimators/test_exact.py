@@ -12,7 +12,7 @@ import pytest
 from estimators.evidence import evidence, scores
 from scipy.special import gammaln, ndtr, xlog1py, xlogy
 
-from audit.core import Counts, Evidence, Fold, Refused
+from audit.core import Counts, Evidence, Fold, NotApplicable
 from audit.estimators import exact, half_counts
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.exact import Exact
@@ -313,5 +313,5 @@ def test_what_is_not_binomial_is_refused():
         Evidence(kfold),
         Evidence(followed([Counts(1, 3, 1, 3)] * 2, [Counts(1, 3, 1, 3)] * 2).folds, stopped=True),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(NotApplicable):
             Exact()(refused, GDP())

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincinv, expit
 
-from audit.core import Evidence, Fold, Refused, Scores
+from audit.core import Evidence, Fold, NotApplicable, Scores
 from audit.estimators import one_run, one_run_betting, one_run_fdp
 from audit.estimators.betting import Betting
 from audit.estimators.clopper_pearson import ClopperPearson
@@ -178,7 +178,7 @@ def test_f_dp_says_what_it_assumes():
     assert "not of a claim" in on_eps.warnings[0]
     assert on_eps.lower == pytest.approx(gdp_epsilon(on_mu.lower, 1e-5))
     for notion in (PureDP(), ZCDP(), ApproximateDP(0.0)):
-        with pytest.raises(Refused, match="Gaussian"):
+        with pytest.raises(NotApplicable, match="Gaussian"):
             OneRunFDP()(made, notion)
 
 
@@ -211,10 +211,10 @@ def test_the_surest_guess_comes_first():
 @pytest.mark.parametrize("make", ALL)
 def test_independent_trials_are_refused(make):
     many = evidence(np.ones(10), np.ones(10, bool), run=np.arange(10))
-    with pytest.raises(Refused, match="one run"):
+    with pytest.raises(NotApplicable, match="one run"):
         make()(many, GDP())
     two_runs = evidence(np.ones(10), np.ones(10, bool), run=np.arange(10) // 5)
-    with pytest.raises(Refused, match="one run"):
+    with pytest.raises(NotApplicable, match="one run"):
         make()(two_runs, GDP())
 
 
@@ -223,7 +223,7 @@ def test_guesses_whose_threshold_the_bits_of_the_run_chose_are_refused(make):
     index = np.arange(20)
     scores = Scores(np.ones(20), index % 2 == 1, index, 0 * index)
     half = [dataclass_slice(scores, where) for where in (slice(0, 10), slice(10, 20))]
-    with pytest.raises(Refused, match="bits of the same run"):
+    with pytest.raises(NotApplicable, match="bits of the same run"):
         make()(Evidence((Fold(index[:0], half[0], 0.5, half[1]),)), GDP())
 
 
@@ -233,7 +233,7 @@ def dataclass_slice(scores, where):
 
 @pytest.mark.parametrize("make", [OneRun, OneRunBetting])
 def test_a_piece_of_a_notion_is_refused(make):
-    with pytest.raises(Refused, match="pure and approximate"):
+    with pytest.raises(NotApplicable, match="pure and approximate"):
         make()(evidence(np.ones(10), np.ones(10, bool)), Line(0.01))
 
 
@@ -241,13 +241,13 @@ def test_a_piece_of_a_notion_is_refused(make):
 def test_estimators_for_independent_trials_refuse_one_run(make):
     bits = np.arange(100) % 2 == 1
     one = evidence(bits.astype(float), bits)
-    with pytest.raises(Refused, match="independent"):
+    with pytest.raises(NotApplicable, match="independent"):
         make()(one, GDP())
     index = np.arange(200)
     halves = [
         Scores(bits.astype(float), bits, index[k : k + 100], 0 * index[:100]) for k in (0, 100)
     ]
-    with pytest.raises(Refused, match="independent"):
+    with pytest.raises(NotApplicable, match="independent"):
         make()(Evidence((Fold(index[:0], halves[0], 0.5, halves[1]),)), GDP())
 
 

@@ -11,7 +11,7 @@ from estimators.evidence import scores
 from scipy.optimize import linprog
 from scipy.stats import binom
 
-from audit.core import Evidence, Fold, Refused
+from audit.core import Evidence, Fold, NotApplicable
 from audit.estimators import whole_score
 from audit.estimators.whole_score import Levels, Sample, Stage, WholeScore, refuted, stages
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
@@ -239,5 +239,5 @@ def test_evidence_that_it_cannot_read_is_refused():
         (Evidence((unchosen,)), PureDP(), "selection"),
         (Evidence((one_class,)), PureDP(), "both classes"),
     ):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(NotApplicable, match=why):
             WholeScore()(evidence, notion)

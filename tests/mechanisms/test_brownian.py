@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.core import Domain, Reporting, Table
+from audit.core import Domain, ReportsSpending, Table
 from audit.mechanisms import train_and_check
 from audit.mechanisms.broken import brownian as broken_brownian
 from audit.mechanisms.brownian import Brownian, sequence, vector_query
@@ -80,7 +80,7 @@ def test_given_the_last_step_the_first_does_not_depend_on_the_data():
 )
 def test_reports_are_the_last_steps_and_releases_after_the_stop_are_not_shown(mechanism):
     steps = mechanism.release(CANARY, 200, np.random.default_rng(4))
-    assert isinstance(steps, Reporting)
+    assert isinstance(steps, ReportsSpending)
     columns = dict(zip(steps.insider().names, steps.insider().values.T, strict=True))
     assert np.array_equal(columns["eps"], steps.spent())
     for k in range(4):

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Neighbours, frozen
+from audit.core import Array, Neighbours, read_only
 from audit.privacy import STRICT
 
 
@@ -35,7 +35,7 @@ class Coins:
 
     def data(self, bits: Sequence[bool]) -> Array:
         """(m,) which of them are there."""
-        return frozen(bits, bool)
+        return read_only(bits, bool)
 
     def __str__(self) -> str:
         return f"{self.count} records, each there or not"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Neighbours, frozen, relation
+from audit.core import Array, AuditError, Neighbours, read_only, relation
 from audit.files import read_table
 from audit.privacy import STRICT
 
@@ -102,7 +102,7 @@ class Pair:
         >>> Pair(absent=(0,), present=(0, 1)).data([True]).tolist()
         [0.0, 1.0]
         """
-        return frozen(self._sides[bool(bits[0])], float)
+        return read_only(self._sides[bool(bits[0])], float)
 
     @functools.cached_property
     def _sides(self) -> tuple[tuple[Record, ...], tuple[Record, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Neighbours, frozen
+from audit.core import Array, AuditError, Neighbours, read_only
 from audit.learning import DataSet, Examples, data_set
 from audit.privacy import STRICT
 
@@ -83,7 +83,7 @@ class Planted:
             labels[base],
             canaries,
             wrong,
-            frozen(bits, bool),
+            read_only(bits, bool),
             classes,
             dirac=self.kind == "dirac",
         )

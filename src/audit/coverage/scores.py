@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from audit.core import Estimator, Evidence, Fold, Kind, Refused, progressive
+from audit.core import Estimator, Evidence, Fold, Kind, NotApplicable, progressive
 from audit.coverage.counts import Size
 from audit.coverage.laws import Law, Shift, curve_truth, draw_scores
 from audit.coverage.rows import ACCUSING, AT_ONE_THRESHOLD, ROUNDING, Row, with_efficiency
@@ -120,7 +120,7 @@ class Tally:
                 self.audits += 1
                 return
             bound = self.estimate(evidence, self.notion)
-        except Refused:
+        except NotApplicable:
             return
         self.audits += 1
         self.exceeded += bound.lower > self.truth + ROUNDING

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Design, Evidence, Fold, Refused
+from audit.core import Array, Bound, Design, Evidence, Fold, NotApplicable
 from audit.estimators.power import midpoint
 from audit.privacy import STRICT, Notion
 
@@ -47,8 +47,8 @@ class Betting:
         """A finite-sample bound that holds at every number of trials at once.
 
         Raises:
-            Refused: for repeated runs, folds whose trials fitted each other, and folds without
-                selection trials.
+            NotApplicable: for repeated runs, folds whose trials fitted each other, and folds
+                without selection trials.
         """
         lower = self._lower(stream(evidence.folds), notion)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
@@ -61,7 +61,7 @@ class Betting:
         """Whether the wealth against this one parameter ever reaches 1/significance.
 
         Raises:
-            Refused: as the bound.
+            NotApplicable: as the bound.
         """
         logs = log_wealth(stream(evidence.folds), notion, np.array([claim]), LOOKS)
         return bool(np.max(logs, initial=0.0) >= -math.log(self.significance))
@@ -119,7 +119,7 @@ def wealth(folds: Sequence[Fold], notion: Notion, parameter: float) -> Array:
     against ``parameter``.
 
     Raises:
-        Refused: see `Betting`.
+        NotApplicable: see `Betting`.
     """
     return log_wealth(stream(folds), notion, np.array([parameter]))[0]
 
@@ -162,23 +162,23 @@ def allow_pairs(design: Design) -> None:
     """What a bet on pair after pair asks for.
 
     Raises:
-        Refused: see `Betting`.
+        NotApplicable: see `Betting`.
     """
     if design.runs != "independent":
-        raise Refused("betting needs independent trials, each tested once")
+        raise NotApplicable("betting needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused(
+        raise NotApplicable(
             "betting needs folds that are tested in the order in which they are used, not K-fold"
         )
     if not design.selection:
-        raise Refused("betting needs selection trials, which say where to bet")
+        raise NotApplicable("betting needs selection trials, which say where to bet")
 
 
 def stream(folds: Sequence[Fold]) -> tuple[Round, ...]:
     """The pairs of all folds; of a fold with more trials of one class, the last ones are left out.
 
     Raises:
-        Refused: see `Betting`.
+        NotApplicable: see `Betting`.
     """
     allow_pairs(Evidence(tuple(folds)).design)
     return tuple(_round(fold) for fold in folds)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Bound, Counts, Design, Evidence, Refused
+from audit.core import Bound, Counts, Design, Evidence, NotApplicable
 from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
 from audit.estimators.regions import Region
@@ -38,7 +38,7 @@ class ClopperPearson:
         """A finite-sample bound.
 
         Raises:
-            Refused: when the counts are not binomial.
+            NotApplicable: when the counts are not binomial.
         """
         self.allow(evidence.design, notion)
         return Bound(
@@ -52,7 +52,9 @@ class ClopperPearson:
     def allow(self, design: Design, notion: Notion) -> None:
         """Binomial counts, in any notion."""
         if not design.independent:
-            raise Refused("Clopper–Pearson needs counts of independent trials under one attack")
+            raise NotApplicable(
+                "Clopper–Pearson needs counts of independent trials under one attack"
+            )
 
     def lower(self, counts: Counts, notion: Notion) -> float:
         """The bound itself, ≥ 0; 0 where a class is empty.

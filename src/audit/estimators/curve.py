@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Design, Evidence, Refused, Scores, progressive
+from audit.core import Array, Bound, Design, Evidence, NotApplicable, Scores, progressive
 from audit.estimators.power import mu_of_area
 from audit.privacy import GDP, STRICT, Notion
 
@@ -39,7 +39,7 @@ class Curve:
         """An asymptotic bound on μ.
 
         Raises:
-            Refused: for other notions, repeated runs, and folds without selection trials.
+            NotApplicable: for other notions, repeated runs, and folds without selection trials.
         """
         samples = calibrated(evidence, notion)
         lower = curve_bound(samples, self.significance, 1.0 if progressive(evidence.folds) else 2.0)
@@ -194,28 +194,28 @@ def allow_curve(design: Design, notion: Notion) -> None:
     """What the whole-curve bounds ask for.
 
     Raises:
-        Refused: for other notions than GDP, evidence that was stopped, repeated runs, and folds
-            without selection trials.
+        NotApplicable: for other notions than GDP, evidence that was stopped, repeated runs, and
+            folds without selection trials.
     """
     if design.stopped:
-        raise Refused(
+        raise NotApplicable(
             "the number of trials depended on the data; only anytime bounds hold, such as betting"
         )
     if not isinstance(notion, GDP):
-        raise Refused(
+        raise NotApplicable(
             "whole-curve bounds are made for GDP, whose curves have tangents in closed form"
         )
     if design.runs != "independent":
-        raise Refused("whole-curve bounds need independent trials, each tested once")
+        raise NotApplicable("whole-curve bounds need independent trials, each tested once")
     if not design.selection:
-        raise Refused("whole-curve bounds need selection trials to calibrate the scores on")
+        raise NotApplicable("whole-curve bounds need selection trials to calibrate the scores on")
 
 
 def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
     """Each fold's test scores on the scale of normal quantiles that its own selection scores set.
 
     Raises:
-        Refused: see `allow_curve`.
+        NotApplicable: see `allow_curve`.
     """
     allow_curve(evidence.design, notion)
     samples = []

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Design, Evidence, Refused
+from audit.core import Array, Bound, Design, Evidence, NotApplicable
 from audit.estimators import hedging
 from audit.estimators.curve import (
     Sample,
@@ -53,7 +53,7 @@ class CurveBetting:
         """A finite-sample bound on μ.
 
         Raises:
-            Refused: as `Curve`, and for folds whose trials fitted each other.
+            NotApplicable: as `Curve`, and for folds whose trials fitted each other.
         """
         self.allow(evidence.design, notion)
         samples = calibrated(evidence, notion)
@@ -63,7 +63,7 @@ class CurveBetting:
     def allow(self, design: Design, notion: Notion) -> None:
         """As `Curve`; and no folds whose trials fitted each other."""
         if design.folds == "kfold":
-            raise Refused(
+            raise NotApplicable(
                 "betting needs folds that are tested in the order in which they are used, not "
                 "K-fold"
             )

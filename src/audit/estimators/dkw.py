@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr
 
-from audit.core import Array, Bound, Design, Evidence, Refused, Scores
+from audit.core import Array, Bound, Design, Evidence, NotApplicable, Scores
 from audit.privacy import GDP, STRICT, Notion
 
 
@@ -38,7 +38,7 @@ class DKW:
         """A finite-sample bound.
 
         Raises:
-            Refused: when the test trials are not independent.
+            NotApplicable: when the test trials are not independent.
         """
         self.allow(evidence.design, notion)
         test = evidence.folds[0].test
@@ -48,7 +48,7 @@ class DKW:
     def allow(self, design: Design, notion: Notion) -> None:
         """Independent trials under one attack, in any notion."""
         if not design.independent:
-            raise Refused("a simultaneous band needs independent trials under one attack")
+            raise NotApplicable("a simultaneous band needs independent trials under one attack")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """The bound on the rates of the curve itself; see
@@ -77,12 +77,12 @@ class DKW:
             for all alpha with probability 1 − significance.
 
         Raises:
-            Refused: when the test trials are not independent.
+            NotApplicable: when the test trials are not independent.
         """
         self.allow(evidence.design, GDP())
         scores = evidence.folds[0].test
         if not len(scores.absent) or not len(scores.present):
-            raise Refused("a band needs test trials of both classes")
+            raise NotApplicable("a band needs test trials of both classes")
         fpr, fnr = rates(scores)
         # Four sides: each class may err upward and downward.
         wide_fpr, wide_fnr = (

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from audit.accountants import ExPostRDP
-from audit.core import Array, Bound, Design, Evidence, Fold, OtherGame, Refused, Scores
+from audit.core import Array, Bound, Design, Evidence, Fold, NotApplicable, Scores, WrongEvidence
 from audit.privacy import STRICT, Notion
 
 
@@ -47,13 +47,13 @@ class ExPost:
         """A finite-sample bound that holds at every number of trials at once.
 
         Raises:
-            Refused: for other notions, trials without reports, repeated runs, folds whose trials
-                fitted each other, and folds without selection trials.
+            NotApplicable: for other notions, trials without reports, repeated runs, folds whose
+                trials fitted each other, and folds without selection trials.
         """
         self.allow(evidence.design, notion)
         assert isinstance(notion, ExPostRDP)
         if any(fold.test.spent is None for fold in evidence.folds):
-            raise OtherGame("the mechanism reports no spent ε")
+            raise WrongEvidence("the mechanism reports no spent ε")
         rounds = [chosen_round(fold, notion.order) for fold in evidence.folds]
         lower = math.log(self.least_mean(rounds)) / (notion.order - 1)
         return Bound(self.name, notion, lower, self.significance, "finite-sample", anytime=True)
@@ -62,17 +62,17 @@ class ExPost:
         """A claim about reports, and independent trials on folds that are a martingale, with
         selection trials."""
         if not isinstance(notion, ExPostRDP):
-            raise OtherGame(
+            raise WrongEvidence(
                 "it bounds how far reported ε are too low, and this claim is about no reports"
             )
         if design.runs != "independent":
-            raise Refused("reports are tested on independent trials, each once")
+            raise NotApplicable("reports are tested on independent trials, each once")
         if design.folds == "kfold":
-            raise Refused(
+            raise NotApplicable(
                 "reports are tested on folds in the order in which they are used, not K-fold"
             )
         if not design.selection:
-            raise Refused("testing reports needs selection trials, which say where to bet")
+            raise NotApplicable("testing reports needs selection trials, which say where to bet")
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
         """0: it depends on how a mechanism's reports go with its leaks, which the claim does not
@@ -191,7 +191,7 @@ def chosen_round(fold: Fold, order: float) -> Round:
     selection, test = fold.selection, fold.test
     assert selection is not None
     if not len(selection.absent) or not len(selection.present):
-        raise Refused("the selection trials hold one class only")
+        raise NotApplicable("the selection trials hold one class only")
     exact = test.log_ratio is not None and np.array_equal(test.values, test.log_ratio)
     ranked = [
         (*growth(game.gains(selection), game.cap or 0.0), game)

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, Bound, Counts, Design, Evidence, Refused
+from audit.core import Array, Bound, Counts, Design, Evidence, NotApplicable
 from audit.estimators.folds import allow_folds, lower_of_folds, rejected_by_folds
 from audit.estimators.half_counts import frontier, kappa, likelihood_bound, likelihood_bounds
 from audit.estimators.power import expected_bound
@@ -53,8 +53,8 @@ class Exact:
         adds them up.
 
         Raises:
-            Refused: for evidence that was stopped, repeated runs, and folds whose trials fitted
-                each other.
+            NotApplicable: for evidence that was stopped, repeated runs, and folds whose trials
+                fitted each other.
         """
         self.allow(evidence.design, notion)
         if len(evidence.folds) > 1:
@@ -69,7 +69,7 @@ class Exact:
         if design.folds != "single":
             allow_folds(design)
         elif not design.independent:
-            raise Refused(
+            raise NotApplicable(
                 "the exact bound needs counts of independent trials, as many as were planned"
             )
 
@@ -78,7 +78,7 @@ class Exact:
         the same claim.
 
         Raises:
-            Refused: as the bound.
+            NotApplicable: as the bound.
         """
         self.allow(evidence.design, notion)
         if len(evidence.folds) > 1:

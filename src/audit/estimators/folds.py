@@ -18,7 +18,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Counts, Design, Evidence, Refused
+from audit.core import Array, Counts, Design, Evidence, NotApplicable
 from audit.estimators.half_counts import kappa, likelihood_bound
 from audit.estimators.regions import Levels
 from audit.estimators.roots import last_below
@@ -130,21 +130,21 @@ def allow_folds(design: Design) -> None:
     """What adding up folds asks for.
 
     Raises:
-        Refused: evidence that was stopped, repeated runs, folds that fitted each other, no
+        NotApplicable: evidence that was stopped, repeated runs, folds that fitted each other, no
             selection trials.
     """
     if design.stopped:
-        raise Refused(
+        raise NotApplicable(
             "the number of trials depended on the data; only anytime bounds hold, such as betting"
         )
     if design.runs != "independent":
-        raise Refused("the exact bound needs independent trials, each tested once")
+        raise NotApplicable("the exact bound needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused(
+        raise NotApplicable(
             "the exact bound adds folds up only where none was tested on what another was fitted to"
         )
     if not design.selection:
-        raise Refused(
+        raise NotApplicable(
             "the exact bound of several folds needs selection trials, which say how errors weigh"
         )
 
@@ -156,7 +156,7 @@ def weighted(
     counts.
 
     Raises:
-        Refused: see `allow_folds`.
+        NotApplicable: see `allow_folds`.
     """
     folds = evidence.folds
     allow_folds(evidence.design)
@@ -222,7 +222,7 @@ def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> f
     not.
 
     Raises:
-        Refused: see `weighted`.
+        NotApplicable: see `weighted`.
     """
     test, counts = weighted(evidence, notion, significance)
     if not all(map(all, test.folds)):
@@ -244,7 +244,7 @@ def rejected_by_folds(
     """Whether the p-value of a claim is ≤ ``significance``.
 
     Raises:
-        Refused: see `weighted`.
+        NotApplicable: see `weighted`.
     """
     test, counts = weighted(evidence, notion, significance)
     return (

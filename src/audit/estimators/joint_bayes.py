@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betaincc, betainccinv, betaincinv, expit, ndtri
 
-from audit.core import Array, Bound, Counts, Design, Evidence, Refused
+from audit.core import Array, Bound, Counts, Design, Evidence, NotApplicable
 from audit.criteria import upper_rate
 from audit.estimators.power import expected_bound
 from audit.privacy import STRICT, Notion
@@ -49,8 +49,8 @@ class JointBayes:
         """A Bayesian bound.
 
         Raises:
-            Refused: when the counts are not binomial, or a kinked curve meets evidence without
-                selection trials.
+            NotApplicable: when the counts are not binomial, or a kinked curve meets evidence
+                without selection trials.
         """
         self.allow(evidence.design, notion)
         piece = self._piece(evidence, notion)
@@ -61,9 +61,9 @@ class JointBayes:
     def allow(self, design: Design, notion: Notion) -> None:
         """Binomial counts; of a kinked curve, a side that is chosen on selection trials."""
         if not design.independent:
-            raise Refused("joint Bayes needs counts of independent trials under one attack")
+            raise NotApplicable("joint Bayes needs counts of independent trials under one attack")
         if len(notion.pieces()) > 1 and not design.selection:
-            raise Refused(
+            raise NotApplicable(
                 "joint Bayes over-claims at a kink, and there are no selection trials to choose a "
                 "side on"
             )

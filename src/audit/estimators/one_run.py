@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from scipy.optimize import brentq
 from scipy.special import betainc, expit, ndtri
 
-from audit.core import Array, Bound, Design, Evidence, OtherGame, Refused
+from audit.core import Array, Bound, Design, Evidence, NotApplicable, WrongEvidence
 from audit.estimators.power import midpoint
 from audit.privacy import (
     GDP,
@@ -64,7 +64,7 @@ class OneRun:
         """A finite-sample bound.
 
         Raises:
-            Refused: when the evidence is not one run, or the notion is a piece of another.
+            NotApplicable: when the evidence is not one run, or the notion is a piece of another.
         """
         right = guesses(evidence)
         lower = self.lower(right, notion)
@@ -167,15 +167,15 @@ def allow_guesses(design: Design) -> None:
     """What counting the guesses of one run asks for.
 
     Raises:
-        OtherGame: when the evidence is not one run.
-        Refused: when its own bits chose the threshold.
+        WrongEvidence: when the evidence is not one run.
+        NotApplicable: when its own bits chose the threshold.
     """
     if not design.one_run:
-        raise OtherGame(
+        raise WrongEvidence(
             "it needs the canaries of one run, each in by its own coin; choose protocol=one_run"
         )
     if design.selection:
-        raise Refused("it needs guesses that no bits of the same run have chosen")
+        raise NotApplicable("it needs guesses that no bits of the same run have chosen")
 
 
 def guesses(evidence: Evidence) -> Array:
@@ -187,7 +187,7 @@ def guesses(evidence: Evidence) -> Array:
     coins know nothing.
 
     Raises:
-        Refused: when the evidence is not one run.
+        NotApplicable: when the evidence is not one run.
     """
     allow_guesses(evidence.design)
     (fold,) = evidence.folds
@@ -206,7 +206,7 @@ def at_delta(notion: Notion, small: float, bound: Callable[[float], float]) -> f
         bound: δ → lower bound on ε.
 
     Raises:
-        Refused: for other notions.
+        NotApplicable: for other notions.
     """
     if isinstance(notion, PureDP):
         return bound(0.0)
@@ -221,7 +221,9 @@ def at_delta(notion: Notion, small: float, bound: Callable[[float], float]) -> f
 
 def _allow_epsilon(notion: Notion) -> None:
     if not isinstance(notion, PureDP | ApproximateDP | GDP | ZCDP):
-        raise Refused("bounds from one run are made for pure and approximate DP, GDP and zCDP")
+        raise NotApplicable(
+            "bounds from one run are made for pure and approximate DP, GDP and zCDP"
+        )
 
 
 def small_delta(canaries: int, significance: float) -> float:

@@ -63,7 +63,7 @@ class OneRunBetting:
         """A finite-sample bound that holds for every number of guesses at once.
 
         Raises:
-            Refused: when the evidence is not one run, or the notion is a piece of another.
+            NotApplicable: when the evidence is not one run, or the notion is a piece of another.
         """
         right = guesses(evidence)
         return Bound(

@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.special import ndtr, ndtri
 
-from audit.core import Array, Bound, Design, Evidence, Refused
+from audit.core import Array, Bound, Design, Evidence, NotApplicable
 from audit.estimators.one_run import PORTIONS, Portions, allow_guesses, guesses, ideal_guesses, root
 from audit.privacy import GDP, STRICT, ApproximateDP, Notion, gdp_epsilon
 
@@ -44,7 +44,8 @@ class OneRunFDP:
         """A bound on μ, or on the ε of a Gaussian curve.
 
         Raises:
-            Refused: when the evidence is not one run, and for notions that no Gaussian curve keeps.
+            NotApplicable: when the evidence is not one run, and for notions that no Gaussian curve
+                keeps.
         """
         self.allow(evidence.design, notion)
         warning = ASSUMES + ("" if isinstance(notion, GDP) else CONVERTED)
@@ -56,7 +57,7 @@ class OneRunFDP:
     def allow(self, design: Design, notion: Notion) -> None:
         """See `allow_guesses`; and a notion that a Gaussian curve keeps."""
         if not isinstance(notion, GDP | ApproximateDP) or notion == ApproximateDP(0.0):
-            raise Refused(
+            raise NotApplicable(
                 "it assumes a Gaussian curve, and has bounds on μ and on (ε, δ) with δ > 0 only"
             )
         allow_guesses(design)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from audit.core import Array, Counts, Estimator, Evidence, Fold, Refused, Scores, area
+from audit.core import Array, Counts, Estimator, Evidence, Fold, NotApplicable, Scores, area
 from audit.estimators.regions import Region
 from audit.privacy import Notion
 
@@ -145,7 +145,7 @@ def _simulated(
         evidence = Evidence((Fold(np.array([], int), shifted, 0.5, test),))
         try:
             found += _rejects(accuser, evidence, notion, claim)
-        except Refused:
+        except NotApplicable:
             return 0.0
     return found / AUDITS
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from scipy.optimize import isotonic_regression
 
-from audit.core import Array, Bound, Design, Evidence, Fold, Refused, Scores
+from audit.core import Array, Bound, Design, Evidence, Fold, NotApplicable, Scores
 from audit.criteria import sweep, upper_rate
 from audit.estimators import hedging
 from audit.estimators.hedging import averaged, candidates, last_refuted
@@ -53,8 +53,8 @@ class WholeScore:
         """A finite-sample bound on ε.
 
         Raises:
-            Refused: for other notions, evidence that was stopped, repeated runs, folds whose trials
-                fitted each other, and folds without selection trials of both classes.
+            NotApplicable: for other notions, evidence that was stopped, repeated runs, folds whose
+                trials fitted each other, and folds without selection trials of both classes.
         """
         self.allow(evidence.design, notion)
         lower = lower_bound(readable(evidence), notion, self.significance)
@@ -158,13 +158,13 @@ def delta_of(notion: Notion) -> float:
     """δ of a pure or approximate notion.
 
     Raises:
-        Refused: for others.
+        NotApplicable: for others.
     """
     if isinstance(notion, PureDP):
         return 0.0
     if isinstance(notion, ApproximateDP):
         return notion.delta
-    raise Refused(
+    raise NotApplicable(
         "the whole score is bet on for pure and (ε, δ) claims; for GDP there is curve_betting"
     )
 
@@ -173,20 +173,20 @@ def allow_bets(design: Design) -> None:
     """What bets on the whole score ask for.
 
     Raises:
-        Refused: see `WholeScore`.
+        NotApplicable: see `WholeScore`.
     """
     if design.stopped:
-        raise Refused(
+        raise NotApplicable(
             "the number of trials depended on the data; only anytime bounds hold, such as betting"
         )
     if design.runs != "independent":
-        raise Refused("betting needs independent trials, each tested once")
+        raise NotApplicable("betting needs independent trials, each tested once")
     if design.folds == "kfold":
-        raise Refused(
+        raise NotApplicable(
             "betting needs folds that are tested in the order in which they are used, not K-fold"
         )
     if not design.selection:
-        raise Refused(NEEDS_SELECTION)
+        raise NotApplicable(NEEDS_SELECTION)
 
 
 NEEDS_SELECTION = (
@@ -199,7 +199,7 @@ def readable(evidence: Evidence) -> list[Sample]:
     """The folds' scores, each side of a test in a random order.
 
     Raises:
-        Refused: see `WholeScore`.
+        NotApplicable: see `WholeScore`.
     """
     allow_bets(evidence.design)
     # Trials may arrive sorted; then the bets, which learn from earlier rounds, would know the later
@@ -211,7 +211,7 @@ def readable(evidence: Evidence) -> list[Sample]:
 def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
     known: Scores | None = fold.selection
     if known is None or not len(known.absent) or not len(known.present):
-        raise Refused(NEEDS_SELECTION)
+        raise NotApplicable(NEEDS_SELECTION)
     return Sample(
         known.absent,
         known.present,

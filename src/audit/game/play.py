@@ -19,10 +19,10 @@ from audit.core import (
     Columns,
     Mechanism,
     Neighbours,
-    Odd,
     Releases,
-    Reporting,
+    ReportsSpending,
     Trials,
+    UnreadableOutput,
 )
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Game(_Setting):
         try:
             with _said_of(self._where(block, int(bit))):
                 return self._side(block, bit, pair)
-        except Odd as odd:
+        except UnreadableOutput as odd:
             places = [2 * place + int(bit) for place in (odd.places[0], odd.places[-1])]
             raise AuditError(f"{self._where(block, *places)}: {odd}") from odd
 
@@ -112,7 +112,7 @@ class Game(_Setting):
         releases = self.mechanism.release(pair[bit], half, rng)
         columns = self.features(releases, self.challenge)
         _check(columns, half, lambda row: self._where(block, 2 * row + int(bit)))
-        spent = releases.spent() if isinstance(releases, Reporting) else None
+        spent = releases.spent() if isinstance(releases, ReportsSpending) else None
         if spent is not None and not (
             np.shape(spent) == (half,) and np.all(spent >= 0) and np.all(np.isfinite(spent))
         ):

@@ -13,8 +13,8 @@ from audit.core import (
     Claim,
     Estimator,
     Evidence,
-    OtherGame,
-    Refused,
+    NotApplicable,
+    WrongEvidence,
     progressive,
 )
 from audit.coverage.table import look_up
@@ -40,13 +40,13 @@ def bound_all(
     """
     notions: list[Notion] = list(dict.fromkeys([GDP(), *(claim.notion for claim in claims)]))
     bounds: list[Bound] = []
-    refused: dict[str, Refused] = {}
+    refused: dict[str, NotApplicable] = {}
     for estimate in estimators:
         reasons = []
         for notion in notions:
             try:
                 bounds.append(estimate(evidence, notion))
-            except Refused as reason:
+            except NotApplicable as reason:
                 reasons.append(reason)
         if len(reasons) == len(notions):  # one that is made for some notions only is no news
             refused[estimate.name] = reasons[0]
@@ -55,7 +55,9 @@ def bound_all(
         why = refused.get(first, "it has no bound in GDP")
         raise AuditError(f"estimator={first} cannot give mu_emp: {why}")
     reasons_to_show = {
-        name: str(reason) for name, reason in refused.items() if not isinstance(reason, OtherGame)
+        name: str(reason)
+        for name, reason in refused.items()
+        if not isinstance(reason, WrongEvidence)
     }
     return tuple(measured(bound, evidence) for bound in bounds), reasons_to_show
 
@@ -89,7 +91,7 @@ def test_claim(estimate: Estimator, evidence: Evidence, notion: Notion) -> Bound
         return ExPost(significance=significance)(evidence, notion)
     try:
         return estimate(evidence, notion)
-    except Refused:
+    except NotApplicable:
         if evidence.one_run:
             return OneRun(significance=significance)(evidence, notion)
         if evidence.stopped or progressive(evidence.folds):

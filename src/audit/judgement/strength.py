@@ -12,7 +12,6 @@ import numpy as np
 
 from audit import privacy
 from audit.core import (
-    Areas,
     Array,
     Claim,
     Counts,
@@ -20,6 +19,7 @@ from audit.core import (
     Estimator,
     Evidence,
     Fold,
+    RankedScores,
     Scores,
     Strength,
 )
@@ -163,11 +163,13 @@ def efficiency(fold: Fold, control: Scores) -> Efficiency:
     attack = fold.test
     sides = [np.flatnonzero(attack.bits == bit)[:LARGEST] for bit in (False, True)]
     pairs = len(sides[0]) * len(sides[1])
-    ranked = [Areas.of(*(scores.values[side] for side in sides)) for scores in (attack, control)]
+    ranked = [
+        RankedScores.of(*(scores.values[side] for side in sides)) for scores in (attack, control)
+    ]
     called = [attack.values[side] >= fold.threshold for side in sides]
 
     def shares(*times: Array) -> tuple[float, float, float]:
-        by_ranking, possible = (mu_from_auc(area.of_weighted(*times), pairs) for area in ranked)
+        by_ranking, possible = (mu_from_auc(area.auc(*times), pairs) for area in ranked)
         fpr = _inside(float(times[0] @ called[0]), float(times[0].sum()))
         fnr = _inside(float(times[1] @ ~called[1]), float(times[1].sum()))
         by_threshold = max(0.0, float(privacy.mu_hat(fpr, fnr)))

@@ -17,7 +17,7 @@ from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from audit import plain, runner
-from audit.core import AuditError, Claim, Columns, Odd, Outputs
+from audit.core import AuditError, Claim, Columns, Outputs, UnreadableOutput
 from audit.mechanisms.claims import Block, ClaimOption
 from audit.privacy import STRICT
 
@@ -43,7 +43,7 @@ class Anything:
         """(n, k) the same as numbers: nothing is hidden.
 
         Raises:
-            Odd: where they are no numbers.
+            UnreadableOutput: where they are no numbers.
         """
         return self.outputs.columns()
 
@@ -136,7 +136,9 @@ class Target:
             if is_ours(error):
                 raise
             # Of which trial, only the function knows.
-            raise Odd(range(trials), f"it raised {plain.of_error(error)}; mend it") from error
+            raise UnreadableOutput(
+                range(trials), f"it raised {plain.of_error(error)}; mend it"
+            ) from error
         runner.end()
         return Anything(Outputs(_apart(released, trials)))
 
@@ -159,7 +161,7 @@ class Target:
     def _try(self, data: Any, rng: np.random.Generator) -> list[Any]:
         try:
             return list(self.release(data, CHECKED, rng).outputs.values)
-        except Odd as odd:
+        except UnreadableOutput as odd:
             return [odd]
 
 
@@ -237,7 +239,7 @@ def _apart(released: Any, trials: int) -> list[Any]:
     entries of a list.
 
     Raises:
-        Odd: when there are not as many as trials.
+        UnreadableOutput: when there are not as many as trials.
 
     >>> _apart({"n": np.array([1, 2])}, 2)
     [{'n': np.int64(1)}, {'n': np.int64(2)}]
@@ -252,7 +254,7 @@ def _apart(released: Any, trials: int) -> list[Any]:
     )
     if not several:
         kind = type(released).__name__
-        raise Odd(
+        raise UnreadableOutput(
             range(trials),
             f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it",
         )
@@ -261,7 +263,7 @@ def _apart(released: Any, trials: int) -> list[Any]:
             f"{len(released)} outputs where {trials} were due; return one a trial, along the "
             "first axis"
         )
-        raise Odd(range(trials), wrong)
+        raise UnreadableOutput(range(trials), wrong)
     return list(released)
 
 

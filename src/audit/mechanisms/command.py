@@ -45,7 +45,7 @@ from pydantic import Field, InstanceOf
 from pydantic.dataclasses import dataclass
 
 from audit import plain
-from audit.core import Array, AuditError, Claim, Odd, Outputs, Table
+from audit.core import Array, AuditError, Claim, Outputs, Table, UnreadableOutput
 from audit.mechanisms.callable import Anything, written
 from audit.mechanisms.claims import Block, ClaimOption
 from audit.privacy import STRICT
@@ -112,7 +112,7 @@ class Command:
                 outputs += self._ask(data, count, int(rng.integers(2**53)))
             except _Failed as failed:
                 place = first + failed.trial if failed.trial is not None else None
-                raise Odd(
+                raise UnreadableOutput(
                     range(first, first + count) if place is None else range(place, place + 1),
                     str(failed),
                 ) from failed
@@ -177,7 +177,7 @@ class Command:
             raise _Failed(f"{failed}{told}", failed.trial) from failed
 
 
-class _Failed(Exception):  # noqa: N818  it becomes an `Odd`, which says of which trials
+class _Failed(Exception):  # noqa: N818  it becomes an `UnreadableOutput`, which says of which trials
     """A request without a proper answer; ``trial`` is the place in it, where the program named
     one."""
 

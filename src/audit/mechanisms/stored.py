@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import InstanceOf
 from pydantic.dataclasses import dataclass
 
-from audit.core import Array, AuditError, Claim, Outputs, Trials, frozen
+from audit.core import Array, AuditError, Claim, Outputs, Trials, read_only
 from audit.files import FileTable, listed, read_table
 from audit.mechanisms.callable import Anything
 from audit.mechanisms.claims import ClaimOption
@@ -235,7 +235,7 @@ def _labels(path: Path, name: str, column: Array) -> Array:
             f"mechanism.bits: column {name!r} of {path} is always {words[0]}; rows of both sides "
             "are needed"
         )
-    return frozen([word == pair[1] for word in words], bool)
+    return read_only([word == pair[1] for word in words], bool)
 
 
 def _label(cell: Any) -> str:

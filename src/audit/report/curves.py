@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from audit.core import Array, Refused, Result, Scores
+from audit.core import Array, NotApplicable, Result, Scores
 from audit.estimators.dkw import DKW
 from audit.privacy import GDP, Notion
 from audit.report.style import INK
@@ -101,5 +101,5 @@ def band(result: Result) -> tuple[Array, Array, Array] | None:
     """
     try:
         return DKW(significance=result.bounds[0].significance).band(result.evidence)
-    except Refused:
+    except NotApplicable:
         return None
