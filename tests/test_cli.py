@@ -318,7 +318,7 @@ def test_a_function_that_fails_at_some_trial_is_one_line_and_finished_blocks_are
     status, _, err = run(*CALL, "trials=6000", "backend=serial")
     assert status == 2 and err.count("\n") == 1
     assert re.search(
-        r"Target, trial \d+ \(seed 0, block 2\): it raised ValueError: too much; mend it", err
+        r"Target, trial \d+ \(seed 0, block 2\): it raised ValueError: too much; fix it", err
     )
     assert len(list(tmp_path.rglob("trials/*/*.npz"))) == 2
     status, out, err = run(*CALL, "trials=6000", "backend=serial", "features=events")
@@ -457,12 +457,12 @@ def own(run, tmp_path):
     [
         (
             "raise",
-            r"Own, trial 0 \(seed 0, block 0\): KeyError: 'lost\\nand found'; mend the mechanism",
+            r"Own, trial 0 \(seed 0, block 0\): KeyError: 'lost\\nand found'; fix the mechanism",
         ),
-        ("leave", r"Own, trial 0 .*SystemExit: 0; mend the mechanism"),
-        ("none", "'NoneType' object has no attribute 'insider'; mend the mechanism"),
+        ("leave", r"Own, trial 0 .*SystemExit: 0; fix the mechanism"),
+        ("none", "'NoneType' object has no attribute 'insider'; fix the mechanism"),
         ("text", r"the released rows are no numbers \(<U\d+\); the mechanism must release floats"),
-        ("ratio", "AttributeError: log_ratio; mend the mechanism"),
+        ("ratio", "AttributeError: log_ratio; fix the mechanism"),
         ("claims", "Own claims nothing, so nothing can be judged; give it a claim"),
     ],
 )

@@ -113,7 +113,7 @@ def test_without_events_an_odd_output_is_named():
     assert BlackBox()(Released(Outputs([1.0, 2])), PAIR).values.tolist() == [[1], [2]]
     with pytest.raises(
         UnreadableOutput,
-        match="raised ValueError: no; mend it, or count it as an event: features=events",
+        match="raised ValueError: no; fix it, or count it as an event: features=events",
     ) as odd:
         BlackBox()(Released(Outputs([1.0, 2.0, ValueError("no")])), PAIR)
     assert odd.value.places == range(2, 3)

@@ -52,7 +52,7 @@ class Strange(Toy):
     places: range = range(1)
 
     def release(self, data, trials, rng):
-        raise UnreadableOutput(self.places, "it went wrong; mend it")
+        raise UnreadableOutput(self.places, "it went wrong; fix it")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """Bounds that read trials one after another: an order that knows the scores breaks them, and a
-shuffle by a seed mends it.
+shuffle by a seed fixes it.
 
 Trials that were played come in an order that knows nothing. Scores and rows from elsewhere may be
 sorted, so `audit.bound` and `audit.game.Stored` shuffle each side. Each test has its broken twin:

@@ -39,7 +39,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def check_ladder(ladder: Sequence[float]) -> None:
-    """Say so when ``ladder`` is no ascending list of positive numbers.
+    """Raise AuditError if ``ladder`` is no ascending list of positive numbers.
 
     Raises:
         ValueError: one line.

@@ -125,7 +125,7 @@ def climb(
         What was found, and the last step's model.
 
     Raises:
-        AuditError: whatever a person can mend.
+        AuditError: whatever a person can fix.
     """
     start, target, ladder = time.perf_counter(), plan.target, plan.ladder.eps
     noise, checks, training = (

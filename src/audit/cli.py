@@ -38,13 +38,13 @@ PASSIVE = {"--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status.
 
-    0; 1 where a control came out otherwise than it must; 2 for what a person can mend; 130 after
+    0; 1 where a control came out otherwise than it must; 2 for what a person can fix; 130 after
     Ctrl-C; 143 after SIGTERM.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     # hydra raises, instead of printing twenty lines and leaving
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    _mend_streams()
+    _fix_streams()
     try:
         with _sigterm_raises():
             _enter_working_directory()
@@ -90,7 +90,7 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _mend_streams() -> None:
+def _fix_streams() -> None:
     """Give closed standard streams a place to go, and let no encoding refuse a Greek letter."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         # closed by who started us: else the next file opened would get its number
@@ -946,7 +946,7 @@ def _register() -> None:
 
 
 def explain(error: BaseException) -> str | None:
-    """One line with the cause and the cure, for errors that a person can mend; None for others,
+    """One line with the cause and the cure, for errors that a person can fix; None for others,
     which are bugs."""
     import yaml
     from hydra.errors import (
@@ -986,13 +986,13 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _first_line(str(error))
     if isinstance(error, yaml.YAMLError):
-        return f"cannot read a YAML file ({' '.join(str(error).split())}); mend it"
+        return f"cannot read a YAML file ({' '.join(str(error).split())}); fix it"
     if isinstance(error, RuntimeError) and "Symlink loop" in str(error):
         return f"{_flat(error)}; a folder is a link to itself: remove it, or give another one"
     if isinstance(error, OSError):
         return (
             f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}; make "
-            "room or mend the path"
+            "room or fix the path"
         )
     return None
 

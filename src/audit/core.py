@@ -223,7 +223,7 @@ class Outputs:
         return {name: numbers for name, numbers in named.items() if numbers is not None}
 
 
-FIX_IT = "mend it, or count it as an event: features=events"
+FIX_IT = "fix it, or count it as an event: features=events"
 RELEASE_NUMBERS = "release finite numbers, or count it as an event: features=events"
 
 

@@ -181,8 +181,8 @@ class Plan:
             return
         # what is claimed of somebody's own code is an option too
         option = getattr(self.mechanism, "claim", None)
-        mends = "neighbours" in getattr(option, "__dataclass_fields__", {})
-        cure = f"mechanism.claim.neighbours={played}" if mends else "another canary"
+        fixes = "neighbours" in getattr(option, "__dataclass_fields__", {})
+        cure = f"mechanism.claim.neighbours={played}" if fixes else "another canary"
         raise AuditError(
             f"{type(self.mechanism).__name__} makes its claim for {relation(claimed)} neighbours, "
             f"and {type(self.challenge).__name__} is a pair of {relation(played)} neighbours; "
@@ -243,7 +243,7 @@ def audit(plan: Plan, progress: Progress = silent) -> Result:
     """Play, guess, count, bound, judge.
 
     Raises:
-        AuditError: whatever a person can mend.
+        AuditError: whatever a person can fix.
     """
     clock = Clock(progress)
     tally = Tally()

@@ -122,7 +122,7 @@ def _side(name: str, scores: ArrayLike) -> Array:
         raise AuditError(f"{name} has shape {side.shape}; give one score a run, at least one")
     if np.isnan(side).any():
         raise AuditError(
-            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; mend the attack, a run that fails "
+            f"{name}[{int(np.argmax(np.isnan(side)))}] is NaN; fix the attack, a run that fails "
             "counts too"
         )
     return side

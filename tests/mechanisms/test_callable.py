@@ -118,7 +118,7 @@ def test_the_trial_that_is_named_is_the_one_that_raised(target):
         (
             "raising",
             True,
-            "one of the trials 0, 2 … 998 (seed 0, block 0): it raised KeyError: 'lost'; mend it",
+            "one of the trials 0, 2 … 998 (seed 0, block 0): it raised KeyError: 'lost'; fix it",
         ),
         (
             "short",

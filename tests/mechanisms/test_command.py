@@ -197,7 +197,7 @@ def test_a_program_that_hangs_is_ended(program):
     code = HEAD + "    sys.stderr.write('thinking\\n'); sys.stderr.flush(); time.sleep(600)\n"
     start = time.monotonic()
     with pytest.raises(
-        AuditError, match=r"no answer within 1 s; its last words: 'thinking'; mend it, or raise"
+        AuditError, match=r"no answer within 1 s; its last words: 'thinking'; fix it, or raise"
     ):
         play(program(code, timeout=1))
     assert time.monotonic() - start < 15

@@ -54,8 +54,8 @@ class Pair:
         gone, come = self._differences
         other: Neighbours = "replace_one" if self.neighbours == "add_remove" else "add_remove"
         if (len(gone), len(come)) != CHANGED[self.neighbours]:
-            mends = (len(gone), len(come)) == CHANGED[other]
-            cure = f"give canary.neighbours={other}" if mends else "change one record only"
+            fixes = (len(gone), len(come)) == CHANGED[other]
+            cure = f"give canary.neighbours={other}" if fixes else "change one record only"
             raise AuditError(
                 f"canary.present differs from canary.absent by {len(gone)} records gone and "
                 f"{len(come)} come, which are no {relation(self.neighbours)} neighbours; {cure}"

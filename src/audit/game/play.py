@@ -54,7 +54,7 @@ def _said_of(where: str) -> Iterator[None]:
             raise
         log.debug("%s", where, exc_info=True)
         raise AuditError(
-            f"{where}: {plain.of_error(error)}; mend the mechanism or the features"
+            f"{where}: {plain.of_error(error)}; fix the mechanism or the features"
         ) from error
 
 
@@ -118,7 +118,7 @@ class Game(_Setting):
         ):
             raise AuditError(
                 f"{self._where(block, int(bit))}: what was spent is not one finite ε ≥ 0 a trial; "
-                "mend the mechanism"
+                "fix the mechanism"
             )
         return columns, releases.log_ratio(*pair), spent
 
@@ -230,7 +230,7 @@ def _check(columns: Columns, trials: int, where: Callable[[int], str]) -> None:
         row = int(np.argmax(bad))
         raise AuditError(
             f"{where(row)}: the released row is not finite "
-            f"({columns.names[int(np.argmax(~np.isfinite(values[row])))]}); mend the mechanism, "
+            f"({columns.names[int(np.argmax(~np.isfinite(values[row])))]}); fix the mechanism, "
             "or count it as an event with features=events"
         )
 

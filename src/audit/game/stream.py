@@ -228,8 +228,9 @@ LISTED = 1_000_000
 
 
 def refuse_by_arithmetic(blocks: int, size: int) -> None:
-    """Say so before any block is looked for when a block, or so many of them, would not fit into
-    the free memory.
+    """Raise AuditError if a block, or so many of them, would not fit into the free memory.
+
+    It is arithmetic, done before any block is looked for.
 
     Args:
         blocks: how many, more or fewer than can be `LISTED`.
@@ -262,8 +263,9 @@ def _free() -> int:
 
 
 def refuse_if_too_many(part: Trials, count: int) -> None:
-    """Say so before they are played when ``count`` trials like those of ``part`` would not fit into
-    the free memory.
+    """Raise AuditError if ``count`` trials like those of ``part`` would not fit into memory.
+
+    Called before they are played.
 
     Raises:
         AuditError: with the number that fits.

@@ -137,7 +137,7 @@ class Target:
                 raise
             # Of which trial, only the function knows.
             raise UnreadableOutput(
-                range(trials), f"it raised {plain.of_error(error)}; mend it"
+                range(trials), f"it raised {plain.of_error(error)}; fix it"
             ) from error
         runner.end()
         return Anything(Outputs(_apart(released, trials)))
@@ -256,7 +256,7 @@ def _apart(released: Any, trials: int) -> list[Any]:
         kind = type(released).__name__
         raise UnreadableOutput(
             range(trials),
-            f"it returned {kind}, a batched target an array, a dict of arrays or a list; mend it",
+            f"it returned {kind}, a batched target an array, a dict of arrays or a list; fix it",
         )
     if len(released) != trials:
         wrong = (

@@ -87,11 +87,11 @@ class Command:
     def __post_init__(self) -> None:
         if shutil.which(self.argv[0]) is None:
             raise AuditError(
-                f"mechanism.argv: no program {self.argv[0]!r} is found; give its path, or mend PATH"
+                f"mechanism.argv: no program {self.argv[0]!r} is found; give its path, or fix PATH"
             )
         for file in self.files:
             if not Path(file).is_file():
-                raise AuditError(f"mechanism.files: there is no file {file!r}; mend its path")
+                raise AuditError(f"mechanism.files: there is no file {file!r}; fix its path")
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -248,7 +248,7 @@ def _read(line: str, trials: int) -> list[Any]:
     wide = isinstance(names, list) and len({*map(str, names)}) == len(names)
     if not wide:
         raise _Failed(
-            f'its "columns" {_short(str(names))} are no list of different names; mend them'
+            f'its "columns" {_short(str(names))} are no list of different names; fix them'
         )
     return [_named(row, names) for row in rows]
 
@@ -277,7 +277,7 @@ def _from_file(path: str) -> tuple[list[Any], list[str] | None]:
         zipfile.BadZipFile,
     ) as error:
         raise _Failed(
-            f"its file {path} has no readable array rows ({' '.join(str(error).split())}); mend it"
+            f"its file {path} has no readable array rows ({' '.join(str(error).split())}); fix it"
         ) from error
     return (rows if not names else [row.tolist() for row in rows]), names or None
 
@@ -360,7 +360,7 @@ class _Program:
             told = self.last_words()
             self.stop()
             raise _Failed(
-                f"no answer within {timeout:g} s{told}; mend it, or raise mechanism.timeout"
+                f"no answer within {timeout:g} s{told}; fix it, or raise mechanism.timeout"
             ) from None
         except BaseException:  # Ctrl-C: what it would still answer belongs to no request
             self.stop()
@@ -405,7 +405,7 @@ class _Program:
             )
         except OSError as error:
             raise _Failed(
-                f"it cannot be started ({error.strerror}); mend mechanism.argv"
+                f"it cannot be started ({error.strerror}); fix mechanism.argv"
             ) from error
         self.readers = [
             threading.Thread(

@@ -446,7 +446,7 @@ def dense_rows(
 
 
 def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
-    """Say so when private selection among pairs has nothing to choose, or its claim was computed
+    """Raise AuditError if private selection among pairs has nothing to choose, or its claim was computed
     for other data.
 
     Raises:
@@ -464,7 +464,7 @@ def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
 
 
 def refuse_if_too_large(numbers: float, what: str) -> None:
-    """Say so when ``numbers`` doubles would not fit into the memory that is free.
+    """Raise AuditError if ``numbers`` doubles would not fit into the memory that is free.
 
     Raises:
         AuditError: with the numbers.

@@ -141,7 +141,7 @@ def _read(path: str, domain_json: str) -> Table:
         ) from error
     if not len(values) or np.any((values < 0) | (values >= list(sizes.values()))):
         raise AuditError(
-            f"task.data.path: {path} is empty or has values outside {domain_json}; mend one of them"
+            f"task.data.path: {path} is empty or has values outside {domain_json}; fix one of them"
         )
     return Table(Domain(tuple(sizes), tuple(sizes.values())), values)
 
@@ -166,7 +166,7 @@ def split(count: int, train: float, validation: float, seed: int) -> tuple[Array
 
 
 def need_two_classes(labels: Array, name: str) -> None:
-    """Say so when there is nothing to predict.
+    """Raise AuditError if there is nothing to predict.
 
     Raises:
         AuditError: a label with one class.
