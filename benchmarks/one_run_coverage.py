@@ -22,7 +22,7 @@ from audit.coverage.rows import ACCUSING, SIGNIFICANCE, Row, judge
 from audit.coverage.table import ONE_RUN, write
 from audit.estimators import one_run_fdp
 from audit.estimators.one_run import OneRun, p_value, small_delta
-from audit.estimators.one_run_betting import LOOKS, STAKES, OneRunBetting
+from audit.estimators.one_run_betting import BET_FRACTIONS, LOOKS, OneRunBetting
 from audit.estimators.one_run_fdp import OneRunFDP
 from audit.mechanisms.answers import Answers
 from audit.privacy import GDP, ApproximateDP, PureDP, gdp_epsilon
@@ -95,13 +95,13 @@ def exceeds(estimate, notion, truth, right):
         hits = np.cumsum(right, axis=1)[:, after - 1].astype(float)
         best = np.full(len(right), -np.inf)
         money = np.zeros_like(hits)
-        for stake in STAKES:
+        for stake in BET_FRACTIONS:
             money += np.exp(
                 np.minimum(
                     np.log1p(stake * math.exp(-eps)) * hits + np.log1p(-stake) * (after - hits), 600
                 )
             )
-        best = np.log(money / len(STAKES)).max(axis=1)
+        best = np.log(money / len(BET_FRACTIONS)).max(axis=1)
         return best > -math.log(left) if left > 0 else np.zeros(len(right), bool)
     share = estimate.significance / len(estimate.portions)
     answer = np.zeros(len(right), bool)

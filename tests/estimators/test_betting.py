@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from audit.core import Counts, Evidence, Fold, NotApplicable
 from audit.estimators import betting
-from audit.estimators.betting import Betting, Round, log_wealth, parameters, tangent, wealth
+from audit.estimators.betting import Betting, PairedCalls, log_wealth, parameters, tangent, wealth
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.privacy import GDP, ZCDP, ApproximateDP, PureDP
 
@@ -25,7 +25,7 @@ IDS = [notion.name for notion in NOTIONS]
 def pairs(rng, n, tpr, fpr, known=200, guess=None):
     """Pairs of one fold whose selection suggested ``guess``, the truth if None."""
     said = rng.random((2, n)) < [[tpr], [fpr]]
-    return Round(said[0], said[1], *(guess or (tpr, fpr)), known)
+    return PairedCalls(said[0], said[1], *(guess or (tpr, fpr)), known)
 
 
 def fold(rng, mu, n, first=0, fitted=NOTHING, known=400):
@@ -51,7 +51,7 @@ def slow_wealth(rounds, notion, parameter):
             most = 1 - np.min(beta + slope * alpha)
             kinds = [(0, 0, (1 - each.tpr) * (1 - each.fpr)), (1, 0, each.tpr * (1 - each.fpr))]
             kinds += [(0, 1, (1 - each.tpr) * each.fpr), (1, 1, each.tpr * each.fpr)]
-            stakes = [share / (slope + most) for share in betting.STAKES]
+            stakes = [share / (slope + most) for share in betting.BET_FRACTIONS]
             shares = [
                 math.exp(
                     each.known
@@ -161,7 +161,7 @@ def test_a_stake_that_saw_the_pairs_is_caught():
         absent, present = rng.normal(size=(2, 400))
         places = np.linspace(-1.5, 1.5, 41)
         best = places[np.argmax([np.mean(present >= t) - np.mean(absent >= t) for t in places])]
-        seen = Round(
+        seen = PairedCalls(
             present >= best, absent >= best, np.mean(present >= best), np.mean(absent >= best), 400
         )
         rich += log_wealth([seen], GDP(), np.array([0.0])).max() >= math.log(10)

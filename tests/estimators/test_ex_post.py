@@ -10,7 +10,7 @@ import pytest
 from audit import cli, experiment
 from audit.accountants import ExPostRDP
 from audit.core import Claim, Domain, Evidence, Fold, NotApplicable, Table, Trials
-from audit.estimators.ex_post import ExPost, Round, log_wealth
+from audit.estimators.ex_post import ExPost, Payoffs, log_wealth
 from audit.mechanisms.broken.brownian import FreshNoise, PreviousStep, ValidationOnly
 from audit.mechanisms.brownian import Brownian
 from audit.mechanisms.laplace_reduction import LaplaceReduction
@@ -74,14 +74,14 @@ def test_a_game_of_mean_above_one_makes_rich_and_one_of_mean_one_does_not():
     fair, unfair = 2 * rng.random(4000), 2.3 * rng.random(4000)
     # Ville: the fair game reaches 10⁶ with probability 1e-6.
     assert (
-        log_wealth([Round(fair, 0.0, 0.2)], 1.0).max()
+        log_wealth([Payoffs(fair, 0.0, 0.2)], 1.0).max()
         < math.log(1e6)
-        < log_wealth([Round(unfair, 0.0, 0.2)], 1.0).max()
+        < log_wealth([Payoffs(unfair, 0.0, 0.2)], 1.0).max()
     )
 
 
 def test_wealth_falls_in_the_mean_that_is_bet_against_and_rounds_add_up():
-    rounds = [Round(np.array([3.0, 0.0, 2.0]), 1.0, 0.3), Round(np.array([4.0, 1.0]), 0.0, 0.1)]
+    rounds = [Payoffs(np.array([3.0, 0.0, 2.0]), 1.0, 0.3), Payoffs(np.array([4.0, 1.0]), 0.0, 0.1)]
     wealth = [log_wealth(rounds, mean) for mean in (1.0, 1.5, 4.0)]
     assert np.all(np.diff(wealth, axis=0)[:, 1:] <= 1e-12)
     assert wealth[0][-1] == pytest.approx(

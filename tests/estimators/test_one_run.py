@@ -130,9 +130,13 @@ def test_a_gamblers_money_is_a_martingale_at_the_hardest_law(monkeypatch):
 
 def test_the_gamblers_money_is_what_he_bets_step_by_step():
     right = np.random.default_rng(1).random(30) < 0.8
-    money = np.ones(len(one_run_betting.STAKES))
+    money = np.ones(len(one_run_betting.BET_FRACTIONS))
     for hit in right:
-        money *= 1 + one_run_betting.STAKES * math.exp(-0.5) if hit else 1 - one_run_betting.STAKES
+        money *= (
+            1 + one_run_betting.BET_FRACTIONS * math.exp(-0.5)
+            if hit
+            else 1 - one_run_betting.BET_FRACTIONS
+        )
     assert one_run_betting.log_wealth(right, 0.5)[-1] == pytest.approx(
         math.log(money.mean()), rel=1e-12
     )

@@ -20,24 +20,27 @@ from audit.privacy import STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class Betting:
-    """The last parameter that a gambler gets rich against, before the first that stands.
+    """Lower confidence bound by inverting a betting test.
 
-    A parameter says that no attack comes below its curve; so the payoff X − κY − c of a pair, X
-    whether the present trial was called present, Y whether the absent one was, is no favourable
-    game for a tangent's slope κ and intercept. Money that is put on it is a supermartingale, which
-    ever reaches 1/significance with probability ≤ significance: one may look after each pair, and
-    stop whenever one likes. Trials must come in an order that knows nothing of their scores, as
-    played ones do; `audit.bound` and `audit.game.Stored` shuffle those that come from elsewhere.
+    The bound is the largest parameter of a grid that is rejected at level ``significance``,
+    scanning upward and stopping at the first one that is not.
+
+    A parameter says that no attack comes below its curve. X is 1 where a pair's present trial was
+    called present, Y where its absent trial was. For a tangent of slope κ and intercept c the
+    payoff X − κY − c then has no positive mean, so the wealth of a bettor who starts with 1 is a
+    non-negative supermartingale, an e-process. It ever reaches 1/significance with probability
+    ≤ significance (Ville), so one may look after each pair and stop at any time. The order of the
+    trials must not depend on their scores. That holds for played trials; `audit.bound` and
+    `audit.game.Stored` shuffle those that come from elsewhere.
 
     Args:
-        significance: error probability, over the whole course.
+        significance: error probability, at all numbers of trials at once.
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Cover 1991, Universal portfolios, Mathematical Finance 1 (money that is shared among
-            stakes).
+        Cover 1991, Universal portfolios, Mathematical Finance 1 (a mixture of bet fractions).
         Ville 1939 (the inequality).
-        REFERENCE.md, section 3 (payoffs for (ε, δ)-DP and GDP).
+        docs/method.md (payoffs for (ε, δ)-DP and GDP).
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
@@ -67,8 +70,9 @@ class Betting:
         return bool(np.max(logs, initial=0.0) >= -math.log(self.significance))
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on expected counts at FPR = FNR, in a random order; half as many pairs chose
-        the stake.
+        """The bound on expected counts at FPR = FNR, in a random order.
+
+        The bet is chosen on half as many pairs.
 
         0 where a class is empty.
         """
@@ -78,30 +82,38 @@ class Betting:
         rate = midpoint(notion, parameter)
         rng = np.random.default_rng(0)
         rank = (rng.permutation(pairs) + 0.5) / pairs
-        said_absent, said_present = rank < rate, rng.permutation(rank) < 1 - rate
-        return self._lower((Round(said_present, said_absent, 1 - rate, rate, pairs // 2),), notion)
+        absent_called = rank < rate
+        present_called = rng.permutation(rank) < 1 - rate
+        fold = PairedCalls(present_called, absent_called, 1 - rate, rate, pairs // 2)
+        return self._lower((fold,), notion)
 
-    def _lower(self, rounds: Sequence[Round], notion: Notion) -> float:
-        grid, last = parameters(notion), 0.0
-        for start in range(0, len(grid) if any(map(len, rounds)) else 0, CHUNK):
+    def _lower(self, folds: Sequence[PairedCalls], notion: Notion) -> float:
+        if not any(map(len, folds)):
+            return 0.0
+        grid = parameters(notion)
+        largest_rejected = 0.0
+        for start in range(0, len(grid), CHUNK):
             chunk = grid[start : start + CHUNK]
-            best = np.max(log_wealth(rounds, notion, chunk, LOOKS), axis=1)
-            stands = np.flatnonzero(best < -math.log(self.significance))
-            if len(stands):
-                return float(chunk[stands[0] - 1]) if stands[0] else last
-            last = float(chunk[-1])
-        return last
+            highest_log_wealth = np.max(log_wealth(folds, notion, chunk, LOOKS), axis=1)
+            not_rejected = np.flatnonzero(highest_log_wealth < -math.log(self.significance))
+            if len(not_rejected):
+                first = not_rejected[0]
+                return float(chunk[first - 1]) if first else largest_rejected
+            largest_rejected = float(chunk[-1])
+        return largest_rejected
 
 
-CHUNK, LOOKS = 16, 100
-"""Parameters that are looked at together, and how often a bound looks at each round."""
+CHUNK = 16
+"""Parameters that are tested together."""
+
+LOOKS = 100
+"""How often a bound looks at the wealth in each fold."""
 
 
 def parameters(notion: Notion) -> Array:
-    """Ascending parameters, 0 the first, known before any trial is played: so one true one has to
-    be refuted for an error.
+    """Ascending parameters, 0 the first, fixed before any trial is played.
 
-    Their curves pass through FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up
+    So the bound is wrong only where one fixed true parameter is rejected. Their curves pass through FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up
     to 16.
 
     >>> from audit.privacy import GDP
@@ -110,13 +122,12 @@ def parameters(notion: Notion) -> Array:
     """
     mu = np.concatenate([np.arange(0, 0.5, 0.005), np.geomspace(0.5, 16, 350)])
     rate = ndtr(-mu / 2)
-    found = np.unique(np.append(0.0, notion.parameter(rate, rate)))
-    return found[np.isfinite(found)]
+    grid = np.unique(np.append(0.0, notion.parameter(rate, rate)))
+    return grid[np.isfinite(grid)]
 
 
 def wealth(folds: Sequence[Fold], notion: Notion, parameter: float) -> Array:
-    """(pairs,) the logarithm of what a gambler has after each pair, who began with 1 and bets
-    against ``parameter``.
+    """(pairs,) log wealth after each pair of the e-process against ``parameter``, from 0 on.
 
     Raises:
         NotApplicable: see `Betting`.
@@ -128,13 +139,13 @@ def wealth(folds: Sequence[Fold], notion: Notion, parameter: float) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Round:
-    """The pairs of one fold, in the order of the stream, and what was known before they were looked
-    at.
+class PairedCalls:
+    """What the attack called the test pairs of one fold, and its rates on the selection trials.
 
     Args:
-        present, absent: (n,) whether the pair's present and absent trial were called present.
-        tpr, fpr: how often the selection's present and absent trials were, inside (0, 1).
+        present, absent: (n,) whether the pair's present and absent trial were called present, in
+            the order of the stream.
+        tpr, fpr: share of the selection's present and absent trials that were, inside (0, 1).
         known: number of pairs of the selection.
     """
 
@@ -147,19 +158,22 @@ class Round:
     def __len__(self) -> int:
         return len(self.present)
 
-    def seen(self, after: Array) -> Array:
-        """(4, k) how many of the first ``after`` (k,) pairs were (0, 0), (1, 0), (0, 1), (1, 1) as
-        (present, absent)."""
-        kinds = self.present + 2 * self.absent
-        return np.array([np.append(0, np.cumsum(kinds == kind))[after] for kind in range(4)], float)
+    def counts(self, after: Array) -> Array:
+        """(4, k) how many of the first ``after`` (k,) pairs were of each kind.
 
-    def guessed(self) -> Array:
-        """(4,) how often each kind is to be expected, going by the selection."""
+        The kinds are (0, 0), (1, 0), (0, 1), (1, 1) as (present, absent).
+        """
+        kinds = self.present + 2 * self.absent
+        running_counts = (np.append(0, np.cumsum(kinds == kind)) for kind in range(4))
+        return np.array([count[after] for count in running_counts], float)
+
+    def expected_shares(self) -> Array:
+        """(4,) the share of pairs of each kind that the selection's rates lead to expect."""
         return np.outer([1 - self.fpr, self.fpr], [1 - self.tpr, self.tpr]).ravel()
 
 
 def allow_pairs(design: Design) -> None:
-    """What a bet on pair after pair asks for.
+    """Raise NotApplicable if evidence of this design cannot be bet on pair after pair.
 
     Raises:
         NotApplicable: see `Betting`.
@@ -174,17 +188,17 @@ def allow_pairs(design: Design) -> None:
         raise NotApplicable("betting needs selection trials, which say where to bet")
 
 
-def stream(folds: Sequence[Fold]) -> tuple[Round, ...]:
+def stream(folds: Sequence[Fold]) -> tuple[PairedCalls, ...]:
     """The pairs of all folds; of a fold with more trials of one class, the last ones are left out.
 
     Raises:
         NotApplicable: see `Betting`.
     """
     allow_pairs(Evidence(tuple(folds)).design)
-    return tuple(_round(fold) for fold in folds)
+    return tuple(_paired_calls(fold) for fold in folds)
 
 
-def _round(fold: Fold) -> Round:
+def _paired_calls(fold: Fold) -> PairedCalls:
     assert fold.selection is not None
     pairs = min(len(fold.test.absent), len(fold.test.present))
     chosen = fold.selection.count(fold.threshold)
@@ -192,7 +206,7 @@ def _round(fold: Fold) -> Round:
     tpr = (chosen.tp + 0.5) / (chosen.fn + chosen.tp + 1)
     fpr = (chosen.fp + 0.5) / (chosen.fp + chosen.tn + 1)
     known = min(chosen.fp + chosen.tn, chosen.fn + chosen.tp)
-    return Round(
+    return PairedCalls(
         fold.test.present[:pairs] >= fold.threshold,
         fold.test.absent[:pairs] >= fold.threshold,
         tpr,
@@ -205,63 +219,68 @@ def _round(fold: Fold) -> Round:
 
 
 def log_wealth(
-    rounds: Sequence[Round], notion: Notion, parameter: Array, looks: int | None = None
+    folds: Sequence[PairedCalls], notion: Notion, parameter: Array, looks: int | None = None
 ) -> Array:
     """(m, k) log wealth against each parameter (m,), as it goes on from pair to pair.
 
-    A notion of two pieces is bet against with half the money on each.
+    Against a notion of two pieces half of the wealth is bet on each.
 
     Args:
-        rounds: of pairs.
+        folds: the calls of each fold.
         notion: the family.
         parameter: (m,).
-        looks: how often to look in each round, about; None: after each pair. Fewer looks find less
-            and stay valid.
+        looks: how often to look in each fold, about; None: after each pair. Fewer looks reject
+            less and stay valid.
     """
-    pieces = [_against(rounds, piece, parameter, looks) for piece in notion.pieces()]
+    pieces = [_against(folds, piece, parameter, looks) for piece in notion.pieces()]
     return np.asarray(functools.reduce(np.logaddexp, pieces)) - math.log(len(pieces))
 
 
-def _against(rounds: Sequence[Round], piece: Notion, parameter: Array, looks: int | None) -> Array:
-    """Rounds follow each other with all the money that there is, but with new stakes."""
-    found = [np.zeros((len(parameter), 0))]
+def _against(
+    folds: Sequence[PairedCalls], piece: Notion, parameter: Array, looks: int | None
+) -> Array:
+    """Folds follow each other: each starts with all the wealth there is, and with a new bet."""
+    log_wealths = [np.zeros((len(parameter), 0))]
     start = np.zeros((len(parameter), 1))
-    for each in rounds:
-        if len(each):
-            found.append(start + _play(each, piece, parameter, looks))
-            start = found[-1][:, -1:]
-    return np.concatenate(found, axis=1)
+    for fold in folds:
+        if not len(fold):
+            continue
+        log_wealths.append(start + _within_fold(fold, piece, parameter, looks))
+        start = log_wealths[-1][:, -1:]
+    return np.concatenate(log_wealths, axis=1)
 
 
-def _play(pairs: Round, piece: Notion, parameter: Array, looks: int | None) -> Array:
-    """(m, k) log wealth within a round, of a gambler who shares his money among STAKES and leaves
-    it there.
+def _within_fold(pairs: PairedCalls, piece: Notion, parameter: Array, looks: int | None) -> Array:
+    """(m, k) log wealth within a fold, mixed over BET_FRACTIONS (Cover's universal portfolio).
 
-    At every moment that is a bet of one stake, the mean of them weighted by what they have become,
-    so it learns which is right. At first they are weighted by what each would have become on the
+    Such a mixture bets, at every pair, the mean of the fractions weighted by the wealth of each, so
+    it learns which one is right. It starts from the weights that each would have reached on the
     selection trials.
     """
-    slope, most = tangent(lambda alpha: piece.beta(alpha, parameter), pairs.fpr)
-    # of each kind of pair
-    payoff = np.array([0 * slope, 0 * slope + 1, -slope, 1 - slope]).T - most[:, None]
-    # (m, stakes, 4)
-    growth = np.log1p((STAKES[:, None] / (slope + most)[:, None, None]) * payoff[:, None, :])
-    prior = growth @ (pairs.known * pairs.guessed())
-    every = max(1, len(pairs) // looks) if looks else 1
-    after = np.unique(np.append(np.arange(every, len(pairs), every), len(pairs)))
-    become = prior[:, :, None] + growth @ pairs.seen(after)
-    return np.logaddexp.reduce(become, axis=1) - np.logaddexp.reduce(prior, axis=1)[:, None]
+    slope, intercept = tangent(lambda alpha: piece.beta(alpha, parameter), pairs.fpr)
+    zero = 0 * slope
+    one = zero + 1
+    # (m, 4): X − κY − c of each kind of pair
+    payoff = np.array([zero, one, -slope, 1 - slope]).T - intercept[:, None]
+    # The most that one pair can lose is κ + c, so that a fraction of it below 1 keeps wealth > 0.
+    largest_loss = (slope + intercept)[:, None, None]
+    # (m, fractions, 4)
+    growth = np.log1p((BET_FRACTIONS[:, None] / largest_loss) * payoff[:, None, :])
+    prior = growth @ (pairs.known * pairs.expected_shares())
+    step = max(1, len(pairs) // looks) if looks else 1
+    after = np.unique(np.append(np.arange(step, len(pairs), step), len(pairs)))
+    by_fraction = prior[:, :, None] + growth @ pairs.counts(after)
+    return np.logaddexp.reduce(by_fraction, axis=1) - np.logaddexp.reduce(prior, axis=1)[:, None]
 
 
-STAKES = np.append(0.0, np.geomspace(0.008, 0.8, 16))
-"""Shares of what may be lost in one pair, whose stakes the gambler spreads his money over."""
+BET_FRACTIONS = np.append(0.0, np.geomspace(0.008, 0.8, 16))
+"""Fractions of the largest possible loss of a pair, over which the bet is mixed."""
 
 
 def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array, Array]:
-    """Slope κ ≥ 0 and intercept c of TPR ≤ c + κ·FPR, which all points allowed by convex curves
-    (m,) keep; near ``fpr``.
+    """Slope κ ≥ 0 and intercept c of a line TPR ≤ c + κ·FPR that touches convex curves near ``fpr``.
 
-    κ is a chord's slope on [a, b] around fpr. A convex curve is not below the lines through its
+    All points that the curves (m,) allow keep it. κ is a chord's slope on [a, b] around fpr. A convex curve is not below the lines through its
     points on either side of a chord, so c = 1 − min(β + κ·alpha) is bounded, not approximated, at
     corners too.
 
@@ -285,4 +304,4 @@ def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array,
 
 
 MARGIN = 1e-9
-"""Kept for the rounding of curves."""
+"""Added to the intercept, for the rounding of curves."""

@@ -1,5 +1,4 @@
-"""Scores → bound on μ, by all thresholds at once, for any number of trials: a bet against each
-μ."""
+"""Scores → finite-sample bound on μ from all thresholds at once, by betting against each μ."""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ from audit.privacy import GDP, STRICT, Notion
 
 @dataclass(frozen=True, config=STRICT)
 class CurveBetting:
-    """The finite-sample twin of `Curve`: the last μ that a gambler gets rich against, before the
-    first that stands.
+    """Finite-sample version of `Curve`: the same statistic, tested with a betting e-process.
 
-    Against μ-GDP, f(present) − g(absent) − c(μ) of `audit.estimators.curve` has no positive
-    expectation, so money that is put on it is a supermartingale whatever the stakes: it reaches
+    The bound is the largest μ of a grid that is rejected, scanning upward to the first that is not.
+    Under μ-GDP f(present) − g(absent) − c(μ) of `audit.estimators.curve` has no positive mean, so
+    the wealth of bets on it is a supermartingale whatever the bet fractions. It reaches
     1/significance with probability ≤ significance.
 
     Args:
@@ -41,8 +40,8 @@ class CurveBetting:
 
     References:
         Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (means of bounded variables by betting).
-        Voráček, Orabona 2025, arXiv:2505.22422 (stakes from the wealth and the rounds that are
-            left).
+        Voráček, Orabona 2025, arXiv:2505.22422 (bet fractions from the wealth and the
+            rounds that are left).
         Ville 1939 (the inequality).
     """
 
@@ -70,8 +69,7 @@ class CurveBetting:
         allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """The bound on the quantiles of a Gaussian shift of ``parameter``, shuffled; 0 for other
-        notions."""
+        """The bound on the shuffled quantiles of a Gaussian shift; 0 for other notions."""
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
         rng = np.random.default_rng(0)
@@ -81,8 +79,10 @@ class CurveBetting:
         return betting_bound([(absent, present + parameter)], self.significance, 0.7 * parameter)
 
     def sure(self, evidence: Evidence) -> float:
-        """A μ that the first fold's selection scores leave no doubt about, from which on the scan
-        is fine."""
+        """A μ that the first fold's selection scores leave no doubt about.
+
+        The grid is coarse below it and fine above.
+        """
         selection = evidence.folds[0].selection
         assert selection is not None
         z = calibration(selection)
@@ -90,10 +90,10 @@ class CurveBetting:
 
 
 def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 0.0) -> float:
-    """The last μ of a grid that is refuted before the first that is not.
+    """The last μ of a grid that is rejected before the first that is not.
 
-    The grid is known before the test, so one true hypothesis must be refuted for the bound to be
-    wrong: the least μ of the grid that is not below the truth.
+    The grid is known before the test. So the bound is wrong only where one true hypothesis is
+    rejected: the least μ of the grid that is not below the truth.
 
     Args:
         samples: calibrated scores (absent, present) of each fold, (n,) each, in an order that does
@@ -115,21 +115,24 @@ def betting_bound(samples: Sequence[Sample], significance: float, sure: float = 
 
 
 REACH, COUNT = 1.5, 61
-"""Thresholds closer to the middle than those of `Curve`: what a bet may lose at once limits the
-stake."""
+"""Thresholds closer to the middle than those of `Curve`: what one round may lose limits the bet."""
 
 
 def refuted(samples: Sequence[Sample], mu: Array, significance: float) -> Array:
-    """(m,) whether the wealth that is staked against each μ reaches 1/significance:
-    `audit.estimators.hedging`."""
+    """(m,) whether the wealth against each μ reaches 1/significance: `audit.estimators.hedging`."""
     return hedging.refuted(*_gains(samples, mu), significance)
 
 
 def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
-    """f(present) − g(absent) − c(μ) of each round (m, rounds), its ideal variance (m,) and its
-    largest loss (m,)."""
+    """Gains f(present) − g(absent) − c(μ) of the rounds, and what is known of them beforehand.
+
+    Returns:
+        (m, rounds) the gains, (m,) their variance under a perfect Gaussian attack, (m,) the largest
+        loss of a round.
+    """
     t, root = tangents(mu, REACH, COUNT)
-    f, g = 1 / root, root
+    f = 1 / root
+    g = root
     f_mean, f_variance = staircase(ndtr(mu[:, None] - t), f)
     g_mean, g_variance = staircase(ndtr(-t), g)
     largest = f_mean - g_mean
@@ -145,10 +148,14 @@ def _gains(samples: Sequence[Sample], mu: Array) -> tuple[Array, Array, Array]:
 
 
 def _grouped(values: Array, thresholds: Array, weights: Array, groups: int) -> Array:
-    """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values where there are
-    more than groups."""
-    first, step = thresholds[:, :1], thresholds[:, 1:2] - thresholds[:, :1]
+    """(m, groups) Σ weight·1[value ≥ threshold], averaged over consecutive values.
+
+    Each group is one value where there are as many values as groups.
+    """
+    first = thresholds[:, :1]
+    step = thresholds[:, 1:2] - first
+    # Thresholds are evenly spaced, so a division counts how many of them a value has passed.
     passed = np.clip((values - first) / step + 1, 0, thresholds.shape[1]).astype(np.intp)
     height = np.concatenate([np.zeros((len(weights), 1)), np.cumsum(weights, axis=1)], axis=1)
-    each = np.take_along_axis(height, passed, axis=1)
-    return hedging.averaged(each, groups)
+    statistic = np.take_along_axis(height, passed, axis=1)
+    return hedging.averaged(statistic, groups)

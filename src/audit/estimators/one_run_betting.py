@@ -1,5 +1,4 @@
-"""Guesses about the canaries of one run → bound, without choosing how many: a gambler bets on one
-after the other."""
+"""Guesses about the canaries of one run → bound, by betting on one guess after the other."""
 
 from __future__ import annotations
 
@@ -23,24 +22,22 @@ from audit.estimators.one_run import (
 )
 from audit.privacy import STRICT, Notion
 
-STAKES = np.geomspace(0.004, 0.98, 24)
-"""Shares of the money that a wrong guess costs, among which the gambler spreads it."""
+BET_FRACTIONS = np.geomspace(0.004, 0.98, 24)
+"""Fractions of the wealth that a wrong guess costs, over which the bet is mixed."""
 
 LOOKS = 400
-"""How often the gambler looks at his money, most often at the beginning. Fewer looks find less and
-stay valid."""
+"""How often the wealth is looked at, most often at the beginning; fewer looks stay valid."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class OneRunBetting:
-    """The largest ε against which a gambler's money ever reaches 1/significance, as he goes from
-    the surest guess on.
+    """The largest ε whose e-process reaches 1/significance, from the surest guess on.
 
     Given what came out and the coins before, a guess is right with probability at most
-    q = e^ε/(1 + e^ε) under ε-DP. So money that loses the share s with a wrong guess and gains
-    s(1 − q)/q = s·e^(−ε) with a right one is a supermartingale, and so is money that is spread
-    among many s. It reaches 1/significance with probability ≤ significance (Ville), after however
-    many guesses: none have to be abstained from, and their number is not chosen.
+    q = e^ε/(1 + e^ε) under ε-DP. So wealth that loses the fraction s with a wrong guess and gains
+    s(1 − q)/q = s·e^(−ε) with a right one is a supermartingale, and so is a mixture over s. It
+    reaches 1/significance with probability ≤ significance (Ville), after however many guesses: none
+    have to be abstained from, and their number is not chosen.
 
     **δ.** A posterior exceeds q in coordinate i by (P − e^ε·Q)₊/((P + Q)(1 + e^ε)), whose
     expectation is at most δ/(1 + e^ε) on both sides together; that holds in any order that the
@@ -96,21 +93,26 @@ class OneRunBetting:
 
 
 def epsilon(right: Array, delta: float, significance: float) -> float:
-    """The largest ε that is refuted; 0 where none is.
+    """The largest ε that is rejected; 0 where none is.
 
-    Money falls with ε on every path of guesses, so the refuted ε are an interval from 0 on.
+    Wealth falls with ε on every path of guesses, so the rejected ε are an interval from 0 on.
 
     >>> round(epsilon(np.ones(100, bool), 0.0, 0.05), 2)
     2.82
     """
-    left = significance - len(right) * delta / 2
-    if left <= 0 or not len(right):
+    significance_left = significance - len(right) * delta / 2
+    if significance_left <= 0 or not len(right):
         return 0.0
-    return root(lambda eps: -float(np.max(log_wealth(right, eps))) - math.log(left), LARGEST)
+
+    def shortfall(eps: float) -> float:
+        """How much log wealth is missing to reject ``eps``; negative where it is rejected."""
+        return -float(np.max(log_wealth(right, eps))) - math.log(significance_left)
+
+    return root(shortfall, LARGEST)
 
 
 def log_wealth(right: Array, eps: float) -> Array:
-    """(k,) the logarithm of what a gambler has at each look, who began with 1 and bets against ε.
+    """(k,) log wealth at each look of the e-process against ε, from 0 on.
 
     Args:
         right: (m,) whether each guess is right, the most confident one first.
@@ -119,7 +121,7 @@ def log_wealth(right: Array, eps: float) -> Array:
     m = len(right)
     after = np.unique(np.append(np.geomspace(1, m, LOOKS).astype(int), m))
     hits = np.cumsum(right)[after - 1]
-    become = np.outer(np.log1p(STAKES * math.exp(-eps)), hits) + np.outer(
-        np.log1p(-STAKES), after - hits
-    )
-    return np.logaddexp.reduce(become, axis=0) - math.log(len(STAKES))
+    gains = np.outer(np.log1p(BET_FRACTIONS * math.exp(-eps)), hits)
+    losses = np.outer(np.log1p(-BET_FRACTIONS), after - hits)
+    by_fraction = gains + losses
+    return np.logaddexp.reduce(by_fraction, axis=0) - math.log(len(BET_FRACTIONS))

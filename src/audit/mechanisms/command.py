@@ -404,9 +404,7 @@ class _Program:
                 start_new_session=True,
             )
         except OSError as error:
-            raise _Failed(
-                f"it cannot be started ({error.strerror}); fix mechanism.argv"
-            ) from error
+            raise _Failed(f"it cannot be started ({error.strerror}); fix mechanism.argv") from error
         self.readers = [
             threading.Thread(
                 target=_read_all, args=(self.process.stdout, self.answers.put), daemon=True
