@@ -212,7 +212,7 @@ def _choice(row: Row) -> str:
     return {"all": "all thresholds"}.get(row.choice, row.choice)
 
 
-# --- what can be chosen ---------------------------------------------------------------------------
+# --- configuration reference ---------------------------------------------------------------------------
 
 
 def options() -> str:

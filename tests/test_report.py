@@ -27,6 +27,7 @@ from audit.core import (
     Efficiency,
     Evidence,
     Fold,
+    MeasuredCoverage,
     Power,
     Result,
     Scores,
@@ -732,10 +733,11 @@ def test_meaning_at_the_ends(result: Result, notion: privacy.Notion, parameter: 
 
 def test_each_bound_stands_beside_its_measured_error_rate(result: Result) -> None:
     said = (
-        "measured: exceeds the truth in 10.3 % of audits at a nominal 10 % (worst of 7 comparable "
-        "cells)"
+        "in simulation too high in at most 10.3 % of audits (nominal 10 %; 7 cells, 1000 trials a "
+        "side)"
     )
-    bounds = (dataclasses.replace(result.bounds[0], measured=said), *result.bounds[1:])
+    coverage = MeasuredCoverage(rate=0.103, nominal=0.1, cells=7, trials=1000)
+    bounds = (dataclasses.replace(result.bounds[0], measured=coverage), *result.bounds[1:])
     told = dataclasses.replace(result, bounds=bounds)
     rows = facts.measured_rows(told)
     assert [row[-1] for row in rows] == ["10.3 %"] + ["–"] * (len(rows) - 1)

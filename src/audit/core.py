@@ -763,6 +763,26 @@ class Evidence:
 
 
 @dataclasses.dataclass(frozen=True)
+class MeasuredCoverage:
+    """How often bounds like one were above the truth in simulated audits, whose truth is known.
+
+    Args:
+        rate: share of audits whose bound was too high, in the worst comparable cell, in [0, 1].
+        nominal: the share that was promised, in (0, 1).
+        cells: how many cells of the coverage table are comparable.
+        trials: test trials a side in the worst of them.
+        rare_below: where the bound over-claims because it expects few errors of a kind, how many
+            are few; None where it does not over-claim.
+    """
+
+    rate: float
+    nominal: float
+    cells: int
+    trials: int
+    rare_below: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Bound:
     """How much a mechanism leaks at least, and how sure that is.
 
@@ -775,8 +795,8 @@ class Bound:
         upper: upper bound on what this attack can show, where the recipe has one.
         anytime: holds at every number of trials at once.
         warnings: sentences that must stand beside the number.
-        measured: how often bounds like this one were measured to exceed the truth, in a sentence;
-            "" where none was.
+        measured: how often bounds like this one were too high in simulation; None where no
+            comparable one was simulated.
     """
 
     estimator: str
@@ -787,7 +807,7 @@ class Bound:
     upper: float | None = None
     anytime: bool = False
     warnings: tuple[str, ...] = ()
-    measured: str = ""
+    measured: MeasuredCoverage | None = None
 
 
 class NotApplicable(Exception):  # noqa: N818  a refusal is no error

@@ -24,7 +24,7 @@ Significance = Annotated[float, Field(gt=0, lt=0.5)]
 
 @dataclass(frozen=True, config=STRICT)
 class Advantage:
-    """argmax TPR − FPR: the threshold that guesses best from even odds.
+    """argmax TPR − FPR: the threshold that guesses best from a 50:50 prior.
 
     Args:
         quantiles: number of candidates.

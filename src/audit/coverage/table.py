@@ -12,7 +12,7 @@ from typing import Any
 
 from scipy.special import ndtr
 
-from audit.core import AuditError, Bound, Counts
+from audit.core import AuditError, Bound, Counts, MeasuredCoverage
 from audit.coverage.rows import AT_ONE_THRESHOLD, FEW, Row, at_least
 
 TABLE = Path(__file__).with_name("coverage.csv")
@@ -91,9 +91,8 @@ def _row(line: dict[str, str]) -> Row:
     return Row(**made)
 
 
-def look_up(bound: Bound, counts: Counts) -> str:
-    """What was measured of bounds like this one, in one sentence; empty where nothing comparable
-    was.
+def look_up(bound: Bound, counts: Counts) -> MeasuredCoverage | None:
+    """What was measured of bounds like this one; None where nothing comparable was.
 
     Comparable cells have the same estimator, notion, kind and significance, expect few errors of a
     kind where this audit does, and have about as many trials.
@@ -102,17 +101,17 @@ def look_up(bound: Bound, counts: Counts) -> str:
         bound: to be looked up.
         counts: of its test.
     """
-    absent, present = counts.fp + counts.tn, counts.fn + counts.tp
-    trials, few = min(absent, present), expects_few(bound, counts) and bound.kind != "finite-sample"
+    trials = min(counts.fp + counts.tn, counts.fn + counts.tp)
     if not trials:
-        return ""
-    alike = [row for row in read() if _comparable(row, bound) and row.rare == few]
-    if not alike:
-        return ""
-    far = [abs(math.log(min(row.absent, row.present) / trials)) for row in alike]
-    return _sentence(
-        [row for row, each in zip(alike, far, strict=True) if each <= min(far) + 1e-9], few
-    )
+        return None
+    few = expects_few(bound, counts) and bound.kind != "finite-sample"
+    comparable = [row for row in read() if _comparable(row, bound) and row.rare == few]
+    if not comparable:
+        return None
+    distances = [abs(math.log(min(row.absent, row.present) / trials)) for row in comparable]
+    nearest = min(distances) + 1e-9  # sizes that differ by rounding only are equally near
+    rows = [row for row, far in zip(comparable, distances, strict=True) if far <= nearest]
+    return _worst(rows, few)
 
 
 def _comparable(row: Row, bound: Bound) -> bool:
@@ -131,16 +130,14 @@ def expects_few(bound: Bound, counts: Counts) -> bool:
     return bound.notion.name == "gdp" and trials * float(ndtr(-bound.lower / 2)) < FEW
 
 
-def _sentence(rows: Sequence[Row], few: bool) -> str:
+def _worst(rows: Sequence[Row], few: bool) -> MeasuredCoverage:
     worst = max(rows, key=lambda row: row.rate)
-    trials, nominal = min(worst.absent, worst.present), f"{100 * worst.nominal:g} %"
-    if few and at_least(worst.exceeded, worst.audits, 0.025) > worst.nominal:
-        return (
-            f"measured to over-claim where fewer than {FEW} errors of a kind are expected: in "
-            f"{100 * worst.rate:.1f} % of audits at a nominal {nominal} (worst of {len(rows)} "
-            f"comparable cells, {trials} trials a side)"
-        )
-    return (
-        f"measured: exceeds the truth in {100 * worst.rate:.1f} % of audits at a nominal {nominal}"
-        f" (worst of {len(rows)} comparable cells, {trials} trials a side)"
+    lower_limit = at_least(worst.exceeded, worst.audits, 0.025)
+    over_claims = few and lower_limit > worst.nominal
+    return MeasuredCoverage(
+        rate=worst.rate,
+        nominal=worst.nominal,
+        cells=len(rows),
+        trials=min(worst.absent, worst.present),
+        rare_below=FEW if over_claims else None,
     )

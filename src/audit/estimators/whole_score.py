@@ -225,7 +225,7 @@ def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Levels:
-    """Isotonic estimate of the probability that a trial with some score is present, from even odds.
+    """Isotonic estimate of the probability that a trial with some score is present, from a 50:50 prior.
 
     Args:
         starts: (k,) the lowest score of each level, ascending.

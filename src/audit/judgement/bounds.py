@@ -74,7 +74,7 @@ def in_order(chosen: Estimator, others: Sequence[Estimator]) -> tuple[Estimator,
 
 
 def measured(bound: Bound, evidence: Evidence) -> Bound:
-    """A bound with what the coverage bench found of bounds like it."""
+    """A bound with what the coverage table says of bounds like it."""
     return dataclasses.replace(bound, measured=look_up(bound, evidence.counts))
 
 

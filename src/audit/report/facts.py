@@ -4,7 +4,6 @@ mean."""
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
@@ -23,7 +22,14 @@ from audit.privacy import (
 )
 from audit.report.controls import control_of
 from audit.report.curves import tradeoff
-from audit.report.sentences import bound_rows, claim_words, number, percent, percent_of
+from audit.report.sentences import (
+    bound_rows,
+    claim_words,
+    coverage_words,
+    number,
+    percent,
+    percent_of,
+)
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
@@ -83,7 +89,7 @@ def _mu_facts(result: Result) -> list[tuple[str, str]]:
 
 
 def _exact_facts(result: Result) -> list[tuple[str, str]]:
-    """What endless trials would show on this pair, where that is known."""
+    """The true parameters of this pair, where its exact tradeoff curve is known."""
     if result.exact is None:
         return []
     claimed = result.claims[0].notion
@@ -182,8 +188,12 @@ def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         "this attack",
     )
     rows = [
-        (f"belief from even odds: its cap e^ε/(1 + e^ε) at δ = {delta:g}", *cap, "–"),
-        ("best guess rate from even odds", *guess, percent_of(1 - (counts.fpr + counts.fnr) / 2)),
+        (f"highest posterior, from a 50:50 prior, at δ = {delta:g}", *cap, "–"),
+        (
+            "best guess rate, from a 50:50 prior",
+            *guess,
+            percent_of(1 - (counts.fpr + counts.fnr) / 2),
+        ),
         (
             "power at a false positive rate of 5 %",
             *caught,
@@ -232,23 +242,23 @@ def slack(result: Result) -> list[tuple[str, str]]:
 
 
 def measured_rows(result: Result) -> list[tuple[str, ...]]:
-    """The bounds in words, with the share of audits in which bounds like them were measured to be
-    too high."""
-    told = [*result.bounds, result.verdict.accusing]
-    return [(*row, _rate(bound)) for row, bound in zip(bound_rows(result), told, strict=True)]
+    """The bounds in words, each with its error rate in simulation."""
+    bounds = [*result.bounds, result.verdict.accusing]
+    return [(*row, _rate(bound)) for row, bound in zip(bound_rows(result), bounds, strict=True)]
 
 
 def _rate(bound: Bound) -> str:
-    found = re.search(r"([\d.]+ %) of audits", bound.measured)
-    return found[1] if found else "–"
+    return "–" if bound.measured is None else f"{100 * bound.measured.rate:.1f} %"
 
 
 def measured_words(result: Result) -> list[str]:
-    """What was measured of each bound, in whole sentences."""
-    told = [
-        *((b.estimator, b) for b in result.bounds),
-        (f"accusing ({result.verdict.accusing.estimator})", result.verdict.accusing),
+    """What was measured of each bound, in whole sentences, once each."""
+    claim_test = result.verdict.accusing
+    named_bounds = [(bound.estimator, bound) for bound in result.bounds]
+    named_bounds.append((f"accusing ({claim_test.estimator})", claim_test))
+    sentences = [
+        f"{name}, {bound.notion.symbol}: {coverage_words(bound.measured)}"
+        for name, bound in named_bounds
+        if bound.measured is not None
     ]
-    return list(
-        dict.fromkeys(f"{name}, {b.notion.symbol}: {b.measured}" for name, b in told if b.measured)
-    )
+    return list(dict.fromkeys(sentences))

@@ -54,7 +54,7 @@ def page(result: Result, figures: Mapping[str, Figure]) -> str:
         means=meaning(result),
         tested="the canaries of this run" if result.evidence.one_run else "the test trials",
         bounds=measured_rows(result),
-        remarks=[remark for remark in remarks(result) if "): measured: " not in remark],
+        remarks=remarks(result, over_claims_only=True),
         rates=measured_words(result),
         seconds=f"{sum(stage.seconds for stage in result.stages):.1f} s",
         figures=drawn,
@@ -107,10 +107,9 @@ def family_words(audits: int, best: tuple[Result, Bound] | None) -> str:
         return ""
     result, bound = best
     return (
-        f"{audits} audits were compared. All of their bounds at once, with error probability "
-        f"{percent(bound.significance * audits)} together: the largest is "
-        f"{bound.notion.label(bound.lower)} ({bound.estimator}, {bound.kind}, Bonferroni), of "
-        f"{result.name}."
+        f"Largest bound after Bonferroni correction over {audits} audits "
+        f"({percent(1 - bound.significance * audits)} confidence): "
+        f"{bound.notion.label(bound.lower)} ({bound.estimator}, {bound.kind}), of {result.name}."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from audit.core import Bound, Result, relation
+from audit.core import Bound, MeasuredCoverage, Result, relation
 from audit.criteria import sweep
 from audit.privacy import mu_hat
 
@@ -109,17 +109,44 @@ def next_words(result: Result) -> str:
     return "\n".join(lines)
 
 
-def remarks(result: Result) -> list[str]:
-    """Every sentence that must stand beside the numbers, once each."""
-    told = (("mu_emp", result.bounds[0]), ("accusing", result.verdict.accusing))
-    measured = [
-        f"{role} ({bound.estimator}): {bound.measured}" for role, bound in told if bound.measured
-    ]
-    warnings = [*measured, *(warning for bound in result.bounds for warning in bound.warnings)]
-    refused = [f"Left out: {name}: {reason}" for name, reason in result.refused.items()]
+def remarks(result: Result, over_claims_only: bool = False) -> list[str]:
+    """Every sentence that must stand beside the numbers, once each.
+
+    Args:
+        result: of one audit.
+        over_claims_only: leave out the coverage of bounds that do not over-claim, which the page
+            has in a table.
+    """
+    sentences = list(result.notes)
     collapsed = why_collapsed(result)
-    return list(
-        dict.fromkeys([*([collapsed] if collapsed else []), *result.notes, *warnings, *refused])
+    if collapsed is not None:
+        sentences.insert(0, collapsed)
+    for role, bound in (("mu_emp", result.bounds[0]), ("accusing", result.verdict.accusing)):
+        coverage = bound.measured
+        if coverage is not None and (coverage.rare_below is not None or not over_claims_only):
+            sentences.append(f"{role} ({bound.estimator}): {coverage_words(coverage)}")
+    for bound in result.bounds:
+        sentences += bound.warnings
+    sentences += [f"Left out: {name}: {reason}" for name, reason in result.refused.items()]
+    return list(dict.fromkeys(sentences))
+
+
+def coverage_words(coverage: MeasuredCoverage) -> str:
+    """How often bounds like one were too high in simulated audits.
+
+    >>> coverage_words(MeasuredCoverage(0.108, 0.1, 7, 1000))
+    'in simulation too high in at most 10.8 % of audits (nominal 10 %; 7 cells, 1000 trials a side)'
+    """
+    rate = f"{100 * coverage.rate:.1f} % of audits"
+    measured_on = (
+        f"(nominal {percent(coverage.nominal)}; {coverage.cells} cells, {coverage.trials} trials "
+        "a side)"
+    )
+    if coverage.rare_below is None:
+        return f"in simulation too high in at most {rate} {measured_on}"
+    return (
+        f"it over-claims where fewer than {coverage.rare_below} errors of a kind are expected: "
+        f"in simulation too high in {rate} {measured_on}"
     )
 
 
