@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from audit import cli
+from audit.cli import compose
 from audit.core import Result
 from audit.experiment import audit
 
@@ -42,7 +42,7 @@ def run(mechanism: str, words: Sequence[str], seeds: int, root: Path) -> list[Re
     found = []
     for seed in range(seeds):
         given = [f"mechanism={mechanism}", *words, f"seed={seed}", f"root={root}", "backend=serial"]
-        _, (plan,) = cli.check(given, many=False)
+        plan = compose(*given)
         found.append(audit(plan))
     return found
 
@@ -76,7 +76,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--root", type=Path, default=Path("mlruns/bench"))
     given = parser.parse_args()
-    cli._register()
     columns = (
         "audit|mean mu_emp ± se|sd|median mu_hat|mean Clopper–Pearson|above implied "
         "mu|zero|violations|expected"

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from audit import cli
+from audit.cli import compose
 from audit.core import AuditError, Result
 from audit.experiment import audit
 
@@ -70,7 +70,7 @@ def follow(words: list[str], looks: int = 3) -> list[str]:
     told: list[str] = []
     for _ in range(looks):
         try:
-            _, (plan,) = cli.check(words, many=False)
+            plan = compose(*words)
             result = audit(plan)
         except AuditError as error:
             option = re.search(r"features=events", str(error))
@@ -104,7 +104,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args()
     sys.path.insert(0, str(given.file.resolve().parent))
-    cli._register()
     print("| audited | seed | what each look said |\n|---|---|---|")
     wrong = 0
     with tempfile.TemporaryDirectory() as root:

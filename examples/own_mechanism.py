@@ -9,7 +9,6 @@ python examples/own_mechanism.py
 """
 
 import dataclasses
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
@@ -19,11 +18,7 @@ import audit
 from audit.attackers import LikelihoodRatio
 from audit.canaries.pair import Pair
 from audit.core import Columns
-from audit.criteria import ClaimLower
-from audit.estimators.clopper_pearson import ClopperPearson
 from audit.features import WhiteBox
-from audit.game import Serial
-from audit.protocols import Holdout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,21 +58,13 @@ class RandomisedResponse:
         return Answers(np.where(flipped, 1 - data, data), flip)
 
 
-def plan(root: Path, mechanism: RandomisedResponse) -> audit.Plan:
+def played(root: str, mechanism: RandomisedResponse) -> audit.Result:
     """Answer (1, 0) against answer (0, 1)."""
-    return audit.Plan(
-        name=str(mechanism),
-        config={},
+    return audit.audit(
         mechanism=mechanism,
         challenge=Pair(absent=((1, 0),), present=((0, 1),), neighbours="replace_one"),
         features=WhiteBox(),
         attacker=LikelihoodRatio(),
-        criterion=ClaimLower(),
-        estimators=(ClopperPearson(significance=0.1),),
-        accusing=ClopperPearson(significance=0.01),
-        protocol=Holdout(trials=10_000),
-        backend=Serial(),
-        seed=0,
         root=root,
     )
 
@@ -85,8 +72,6 @@ def plan(root: Path, mechanism: RandomisedResponse) -> audit.Plan:
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         for budget in (0.5, 1.0):
-            verdict = audit.audit(
-                plan(Path(folder), RandomisedResponse(eps=1.0, budget=budget))
-            ).verdict
+            verdict = played(folder, RandomisedResponse(eps=1.0, budget=budget)).verdict
             shown = verdict.accusing.notion.label(verdict.accusing.lower)
             print(f"budget {budget:g} of ε a bit: {verdict.word}; it leaks at least {shown}")

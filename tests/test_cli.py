@@ -10,6 +10,7 @@ import time
 import pytest
 
 from audit import cli
+from audit.cli import compose
 from audit.core import AuditError
 
 
@@ -735,8 +736,7 @@ def test_expand_is_hydras_own_product():
     ],
 )
 def test_the_criterion_that_the_claim_takes_is_named_and_logged(run, words, used, quantiles):
-    cli._register()
-    _, (plan,) = cli.check([*words, "features=black_box", "trials=1000"], False)
+    plan = compose(*words, "features=black_box", "trials=1000")
     assert used in plan.name.split() and plan.config["choices"]["criterion"] == used
     logged = plan.config["criterion"]
     assert logged["quantiles"] == quantiles == plan.criterion.quantiles

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from audit import cli
+from audit.cli import compose
 from audit.core import AuditError, Challenge, Mechanism, Recorded
 
 ROOT = cli.folder("conf")
@@ -81,7 +82,7 @@ def words(tmp_path, monkeypatch):
 
 
 def plan(overrides):
-    _, (only,) = cli.check(overrides, many=False)
+    only = compose(*overrides)
     return only
 
 

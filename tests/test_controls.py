@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom
 
 from audit import cli
+from audit.cli import compose
 from audit.experiment import audit
 from audit.mechanisms.broken.batches import Shuffled
 from audit.mechanisms.broken.svt import Answered, SparseVector
@@ -93,7 +94,7 @@ def test_the_sweep_has_every_control():
 def test_every_bug_says_what_it_claims_what_is_true_and_where_it_was_seen(name, played):
     control = BROKEN[name]["control"]
     assert control["expected"] == "violation" and control["seen"]
-    _, (plan,) = cli.check([f"mechanism=broken/{name}"], many=False)
+    plan = compose(f"mechanism=broken/{name}")
     assert control["truth"] > plan.mechanism.claims[0].parameter
 
 

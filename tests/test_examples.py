@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from audit import cli
 from audit.canaries.worst_case import WorstCase
+from audit.cli import compose
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -74,9 +74,8 @@ def test_the_commands_of_a_library_compose(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert len(commands(folder)) >= 3
-    cli._register()
     for words in commands(folder):
-        _, (plan,) = cli.check(words, many=False)
+        plan = compose(*words)
         if "mechanism=command" in words:
             assert Path("mechanism.py") in plan.mechanism.programs, (
                 "an edited program must not meet its old trials"

@@ -7,6 +7,7 @@ from toys import Gaussians, Toy
 
 from audit.attackers import Column, LikelihoodRatio, Logistic
 from audit.canaries.worst_case import WorstCase
+from audit.cli import compose
 from audit.core import AuditError, Claim, Counts, NotApplicable
 from audit.criteria import Advantage, Fixed
 from audit.estimators.betting import Betting
@@ -334,3 +335,24 @@ def test_more_trials_than_are_stored_are_refused_before_anything_is_looked_at(tm
         dataclasses.replace(
             plan(tmp_path, Elsewhere(), trials=1000, attacker=Column("score")), protocol=protocol
         )
+
+
+def test_an_audit_needs_only_a_mechanism(tmp_path):
+    """The defaults are the command line's; text names a folder; a plan and parts are not mixed."""
+    result = audit(
+        mechanism=Gaussian(eps=1, delta=0.01), protocol=Holdout(trials=400), root=str(tmp_path)
+    )
+    assert result.name == "Gaussian" and result.bounds[0].estimator == "joint_bayes"
+    composed = compose("mechanism=gaussian", "trials=400", "backend=serial", f"root={tmp_path}")
+    same = audit(composed)
+    assert (same.mu_hat, same.verdict.word) == (result.mu_hat, result.verdict.word)
+    assert same.verdict.accusing == result.verdict.accusing
+    with pytest.raises(TypeError, match="not both: seed"):
+        audit(composed, seed=1)
+
+
+def test_words_that_cannot_be_composed_are_one_line():
+    with pytest.raises(AuditError, match=r"no mechanism 'mts'; did you mean 'mst'\?"):
+        compose("mechanism=mts")
+    with pytest.raises(AuditError, match="cannot read 'eps'"):
+        compose("eps")

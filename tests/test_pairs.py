@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from test_conf import NEEDS, PROGRAM, words  # noqa: F401
 
 from audit import cli, experiment
+from audit.cli import compose
 from audit.core import AuditError
 from audit.experiment import Plan, audit, foresee
 
@@ -130,12 +131,10 @@ def test_what_is_not_refused_can_be_foreseen(protocol, estimator, words):
 def test_a_protocol_brings_the_estimator_that_fits_and_says_so(protocol, words):
     game = ["mechanism=answers", "canary=coins", "attacker=column"] if protocol == "one_run" else []
     option = f"protocol={protocol}"
-    _, (plan,) = cli.check([option, *game, "trials=1000"], many=False)
+    plan = compose(option, *game, "trials=1000")
     (sentence,) = plan.chosen
     assert f"estimator={plan.estimators[0].name} was taken, the one that fits {option}" in sentence
-    _, (own,) = cli.check(
-        [option, *game, "trials=1000", f"estimator={plan.estimators[0].name}"], many=False
-    )
+    own = compose(option, *game, "trials=1000", f"estimator={plan.estimators[0].name}")
     assert not own.chosen
 
 

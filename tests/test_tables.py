@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from audit import cli
+from audit.cli import compose
 
 
 @pytest.fixture
@@ -116,8 +117,7 @@ def test_a_run_with_a_pair_from_files_is_named_by_the_files(run, tmp_path):
     rows = np.random.default_rng(0).normal(size=(750, 2)).round(3)
     pd.DataFrame(rows).to_csv(tmp_path / "a.csv", index=False)
     pd.DataFrame(np.vstack([rows, [[9, 9]]])).to_csv(tmp_path / "b.csv", index=False)
-    cli._register()
     words = ["mechanism=gaussian", "canary=pair", "canary.absent=@a.csv", "canary.present=@b.csv"]
-    _, (plan,) = cli.check(words, False)
+    plan = compose(*words)
     assert plan.name.endswith("canary.absent=@a.csv canary.present=@b.csv")
     assert plan.config["canary"]["absent"] == "@a.csv" and "9.0" not in str(plan.config)

@@ -27,6 +27,7 @@ _HOMES = {
     "Trials": "audit.core",
     "Plan": "audit.experiment",
     "audit": "audit.experiment",
+    "compose": "audit.cli",
     "bound": "audit.scores",
     "runs": "audit.listing",
     "GDP": "audit.privacy",

@@ -414,6 +414,35 @@ def check(
     return (name or " ".join(map(mask, overrides)) or "sweep") if many else None, plans
 
 
+def compose(*overrides: str) -> Any:
+    """The plan of one audit, from the words that the command line takes; ``audit.audit`` plays it.
+
+    >>> plan = compose("mechanism=gaussian", "eps=2", "backend=serial")
+    >>> plan.mechanism.eps, plan.seed
+    (2.0, 0)
+
+    Args:
+        *overrides: such as ``mechanism=aim`` and ``eps=1``.
+
+    Returns:
+        An `audit.Plan`, checked: its options exist and go together.
+
+    Raises:
+        AuditError: the words are wrong, or what they name does not go together.
+    """
+    _register()
+    try:
+        _, (plan,) = check(overrides, many=False)
+    except AuditError:
+        raise
+    except Exception as error:  # Hydra's own, in one line as on the command line
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        raise AuditError(sentence) from error
+    return plan
+
+
 def _overrides_of(config: Any) -> list[str]:
     """The words that an audit was composed from, as they were typed: nothing of the environment is
     in their place."""

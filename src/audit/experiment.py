@@ -15,7 +15,8 @@ from scipy.special import ndtr
 
 from audit import plain, privacy
 from audit.accountants import ExPostRDP
-from audit.attackers import Column
+from audit.attackers import Column, XGBoost
+from audit.canaries.worst_case import WorstCase
 from audit.core import (
     Array,
     Attack,
@@ -48,10 +49,25 @@ from audit.core import (
     Verdict,
     relation,
 )
+from audit.criteria import ByNotion
 from audit.estimators.betting import Betting
+from audit.estimators.clopper_pearson import ClopperPearson
+from audit.estimators.exact import Exact
+from audit.estimators.joint_bayes import JointBayes
 from audit.estimators.power import Tests
 from audit.events import Bits, Events
-from audit.game import Backend, CanaryGame, Features, Game, Played, Stored, Tally, notes_of
+from audit.features import Hybrid
+from audit.game import (
+    Backend,
+    CanaryGame,
+    Features,
+    Game,
+    Played,
+    Serial,
+    Stored,
+    Tally,
+    notes_of,
+)
 from audit.judgement.bounds import bound_all, measured, suspicion, test_claim, with_significance
 from audit.judgement.diagnosis import Diagnosis, diagnose
 from audit.judgement.hints import Situation, next_step
@@ -59,6 +75,8 @@ from audit.judgement.power import power_of, references
 from audit.judgement.strength import efficiency_of, error_of_bound, standard_error, strength_of
 from audit.judgement.verdict import Findings, computed_excess, judge
 from audit.privacy import GDP
+from audit.protocols import Holdout
+from audit.spending import share_of_error
 
 T = TypeVar("T")
 
@@ -80,37 +98,63 @@ def silent(stage: str, total: int) -> Iterator[Callable[[int], None]]:
     yield lambda count: None
 
 
+def _usual_estimators() -> tuple[Estimator, ...]:
+    return (JointBayes(), Exact(), ClopperPearson(), Betting())
+
+
+def _first_look_at_the_claim() -> Estimator:
+    """The test of the claim with the share of 1 % that the first look may spend."""
+    return Exact(significance=0.01 * share_of_error(look=1))
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """One audit, composed and checked, before anything is played.
 
+    Only the mechanism must be given. The defaults are those of the command line, but for the
+    estimators: the four that the published experiment needs.
+
     Args:
-        name: readable.
-        config: the resolved configuration.
+        mechanism: what is audited.
+        challenge: the pair of neighbouring data sets, or the canaries of one run.
+        features: what the attacker sees of a release.
+        attacker: fitted on the training trials.
+        criterion: chooses the threshold on the selection trials.
         estimators: all that there are; the first is behind mu_emp.
         accusing: the finite-sample one whose bound, in the first claim's notion, may accuse.
+        protocol: how trials are spent on fitting, selection and test.
+        backend: where trials are played.
+        seed: of all randomness.
         root: folder of everything that is kept.
-        chosen: sentences on what was chosen in somebody's place; they stand beside the result.
+        name: readable; the mechanism's by default.
+        config: the resolved configuration, where the audit was composed from one.
         provenance: what is known before the audit: commit, versions, …
+        chosen: sentences on what was chosen in somebody's place; they stand beside the result.
+
+    Raises:
+        AuditError: parts that do not go together.
     """
 
-    name: str
-    config: dict[str, Any]
     mechanism: Mechanism
-    challenge: Challenge
-    features: Features
-    attacker: Attacker
-    criterion: Criterion
-    estimators: tuple[Estimator, ...]
-    accusing: Estimator
-    protocol: AuditProtocol
-    backend: Backend
-    seed: int
-    root: Path
+    challenge: Challenge = dataclasses.field(default_factory=WorstCase)
+    features: Features = dataclasses.field(default_factory=Hybrid)
+    attacker: Attacker = dataclasses.field(default_factory=XGBoost)
+    criterion: Criterion = dataclasses.field(default_factory=ByNotion)
+    estimators: tuple[Estimator, ...] = dataclasses.field(default_factory=_usual_estimators)
+    accusing: Estimator = dataclasses.field(default_factory=_first_look_at_the_claim)
+    protocol: AuditProtocol = dataclasses.field(default_factory=Holdout)
+    backend: Backend = dataclasses.field(default_factory=Serial)
+    seed: int = 0
+    root: Path = Path("mlruns")
+    name: str = ""
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
     provenance: dict[str, str] = dataclasses.field(default_factory=dict)
     chosen: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "root", Path(self.root))  # text names a folder too
+        if not self.name:
+            object.__setattr__(self, "name", type(self.mechanism).__name__)
         self._check_types()
         if not self.mechanism.claims:
             raise AuditError(
@@ -239,12 +283,22 @@ def game_of(protocol: AuditProtocol) -> type[Game | CanaryGame]:
     return CanaryGame if protocol.design.runs == "one" else Game
 
 
-def audit(plan: Plan, progress: Progress = silent) -> Result:
+def audit(plan: Plan | None = None, progress: Progress = silent, **parts: Any) -> Result:
     """Play, guess, count, bound, judge.
+
+    Args:
+        plan: the audit; None: that of ``parts``.
+        progress: shows how far a stage is.
+        **parts: arguments of `Plan`, such as ``mechanism=``; all others have defaults.
 
     Raises:
         AuditError: whatever a person can fix.
+        TypeError: neither or both of ``plan`` and ``parts``, or a part that `Plan` does not have.
     """
+    if plan is None:
+        plan = Plan(**parts)
+    elif parts:
+        raise TypeError(f"give a plan or its parts, not both: {', '.join(parts)}")
     clock = Clock(progress)
     tally = Tally()
     source = clock.source(lambda watch: source_of(plan, watch, tally))

@@ -9,6 +9,7 @@ import pytest
 
 from audit import cli, experiment
 from audit.accountants import ExPostRDP
+from audit.cli import compose
 from audit.core import Claim, Domain, Evidence, Fold, NotApplicable, Table, Trials
 from audit.estimators.ex_post import ExPost, Payoffs, log_wealth
 from audit.mechanisms.broken.brownian import FreshNoise, PreviousStep, ValidationOnly
@@ -107,10 +108,9 @@ def test_it_says_what_it_cannot_read():
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cli._register()
 
     def one(*words):
-        _, (plan,) = cli.check(["estimator=ex_post", "backend=serial", *words], many=False)
+        plan = compose("estimator=ex_post", "backend=serial", *words)
         return experiment.audit(plan)
 
     return one
@@ -157,7 +157,7 @@ BROKEN = sorted(
 
 @pytest.mark.parametrize("option", BROKEN)
 def test_every_broken_twin_composes_and_claims_what_the_right_one_does(option, play):
-    _, (plan,) = cli.check([f"mechanism=broken/{option}"], many=False)
+    plan = compose(f"mechanism=broken/{option}")
     right = TrainAndCheck() if option.endswith("validation_only") else Brownian()
     assert plan.mechanism.claims == right.claims and type(plan.mechanism) is not type(right)
     assert len(BROKEN) == 4

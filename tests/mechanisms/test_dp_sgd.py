@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from dp_accounting import pld
 
-from audit import cli
 from audit.canaries.planted import Planted
 from audit.canaries.worst_case import WorstCase
+from audit.cli import compose
 from audit.core import AuditError, Counts, Setup
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.estimators.one_run import OneRun
@@ -227,7 +227,6 @@ def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
     """At 1e-6. The leaks are such that δ(0.1) is at least 0.65 for a claim of 0.5: 8 standard
     errors."""
     monkeypatch.chdir(tmp_path)
-    cli._register()
     words = [
         f"mechanism=broken/dp_sgd_{twin}",
         "canary=dirac",
@@ -235,7 +234,7 @@ def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
         f"delta={DELTA}",
         "canary.rows=30",
     ]
-    _, (plan,) = cli.check(words, many=False)
+    plan = compose(*words)
     assert plan.mechanism.claims == DPSGD(eps=EPS, delta=DELTA).claims
     assert lower(plan.mechanism, 1e-6) > EPS
 
@@ -245,7 +244,6 @@ def test_every_broken_twin_is_caught_by_many_runs(twin, tmp_path, monkeypatch):
 
 def one_run(tmp_path, monkeypatch, *words):
     monkeypatch.chdir(tmp_path)
-    cli._register()
     common = [
         "canary=dirac",
         "canary.dataset=digits",
@@ -261,7 +259,7 @@ def one_run(tmp_path, monkeypatch, *words):
         "attacker.column=ratio",
         "delta=1e-6",
     ]
-    _, (plan,) = cli.check([*common, "features=white_box", "backend=serial", *words], many=False)
+    plan = compose(*common, "features=white_box", "backend=serial", *words)
     return audit(plan)
 
 

@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 from mechanisms.samples import with_noise
 
-from audit import cli
 from audit.attackers import LikelihoodRatio
+from audit.cli import compose
 from audit.criteria import ClaimLower
 from audit.estimators.clopper_pearson import ClopperPearson
 from audit.game import Game, Played, Serial
@@ -30,8 +30,7 @@ def all_with_noise(mechanism, share):
 @pytest.mark.parametrize("name", SHELF)
 def test_the_honest_one_is_not_accused_and_a_quarter_of_its_noise_is(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cli._register()
-    _, (plan,) = cli.check([f"mechanism={name}"], many=False)
+    plan = compose(f"mechanism={name}")
     (claim, *_) = plan.mechanism.claims
 
     def found(share):

@@ -9,6 +9,7 @@ from mechanisms.samples import BROKEN_VERSIONS
 from pydantic import ValidationError
 
 from audit import cli
+from audit.cli import compose
 from audit.mechanisms.conservative import ConservativeBudget, OverestimatedSensitivity
 from audit.mechanisms.dp_sgd import DPSGD
 from audit.mechanisms.fixed import FixedMarginals
@@ -46,13 +47,10 @@ def test_it_claims_what_the_honest_one_claims_and_refuses_a_share_of_none(honest
 @pytest.mark.parametrize("option", OPTIONS)
 def test_with_all_of_the_noise_it_is_the_honest_one(option, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cli._register()
     name = option.removesuffix("_less_noise")
     words = ["canary=coins", "backend=serial"] if name == "answers" else ["backend=serial"]
-    _, (plan,) = cli.check(
-        [f"mechanism=broken/{option}", "mechanism.noise_fraction=1", *words], many=False
-    )
-    _, (honest,) = cli.check([f"mechanism={name}", *words], many=False)
+    plan = compose(f"mechanism=broken/{option}", "mechanism.noise_fraction=1", *words)
+    honest = compose(f"mechanism={name}", *words)
     outputs = []
     for mechanism in (plan.mechanism, honest.mechanism):
         data = plan.challenge.data([True] * len(plan.challenge.canaries))
