@@ -524,14 +524,11 @@ def _of_numbers(numbers: Sequence[float], values: Sequence[Any]) -> dict[str, An
     if whole and len(finite) == len(numbers) <= MANY:
         return {"categories": sorted(int(number) for number in numbers)}
     edges: list[Any] = _even_edges(min(finite), max(finite)) if finite else [0]
-    low, high = -math.inf in numbers, math.inf in numbers
-    return {
-        "edges": [
-            *(["-inf"] if low or not finite else []),
-            *edges,
-            *(["inf"] if high or not finite else []),
-        ]
-    }
+    if -math.inf in numbers or not finite:
+        edges = ["-inf", *edges]
+    if math.inf in numbers or not finite:
+        edges = [*edges, "inf"]
+    return {"edges": edges}
 
 
 def _even_edges(low: float, high: float) -> list[Any]:
@@ -540,13 +537,18 @@ def _even_edges(low: float, high: float) -> list[Any]:
     >>> _even_edges(17, 90)
     [10, 20, 30, 40, 50, 60, 70, 80, 90]
     """
-    rough = (high - low or abs(low) or 1.0) / BINS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    last = last if last > first else first + 1
-    edges = [float(f"{k * step:.12g}") for k in range(first, last + 1)]
-    return [int(edge) if edge == math.floor(edge) and abs(edge) < 1e15 else edge for edge in edges]
+    rough_step = (high - low or abs(low) or 1.0) / BINS
+    power = 10.0 ** math.floor(math.log10(rough_step))
+    steps = [power * factor for factor in (1, 2, 5, 10)]
+    step = next(step for step in steps if step >= rough_step)
+    first = math.floor(low / step)
+    last = max(math.ceil(high / step), first + 1)
+    edges: list[Any] = []
+    for multiple in range(first, last + 1):
+        edge = float(f"{multiple * step:.12g}")  # 0.3, not 0.30000000000000004
+        is_whole = edge == math.floor(edge) and abs(edge) < 1e15
+        edges.append(int(edge) if is_whole else edge)
+    return edges
 
 
 def _date_edges(low: float, high: float) -> list[str]:

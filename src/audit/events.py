@@ -125,39 +125,39 @@ class Bits:
     low: Annotated[int, Field(ge=0, le=52)] = 8
 
     def __call__(self, releases: Releases, challenge: Challenge) -> Columns:
-        """(n, k) numbers; k depends on ``width`` and ``low`` only. Missing and odd numbers count as
-        0."""
-        firsts = [
-            np.array(_look(output).numbers[: self.width], dtype=float) for output in each(releases)
-        ]
-        padded = np.array(
-            [np.pad(first, (0, self.width - len(first))) for first in firsts]
-        ).reshape(-1, self.width)
-        looks = [
-            self._fingerprint(np.where(np.isfinite(column), column, 0.0)) for column in padded.T
-        ]
-        names = [
-            "y",
-            "finer_than_2^-53",
-            "trailing_zeros",
-            "exponent",
-            *(f"bit{i}" for i in range(self.low)),
-        ]
+        """(n, k) numbers; k depends on ``width`` and ``low`` only.
+
+        Missing numbers, NaN and infinities count as 0.
+        """
+        rows = []
+        for output in each(releases):
+            first_numbers = np.array(_look(output).numbers[: self.width], dtype=float)
+            rows.append(np.pad(first_numbers, (0, self.width - len(first_numbers))))
+        padded = np.array(rows).reshape(-1, self.width)
+        finite = np.where(np.isfinite(padded), padded, 0.0)
+        fingerprints = [self._fingerprint(column) for column in finite.T]
+        names = ["y", "finer_than_2^-53", "trailing_zeros", "exponent"]
+        names += [f"bit{i}" for i in range(self.low)]
         columns = [f"{name}[{i}]" for i in range(self.width) for name in names]
-        return Columns(tuple(columns), np.hstack(looks))
+        return Columns(tuple(columns), np.hstack(fingerprints))
 
     def _fingerprint(self, y: Array) -> Array:
         """(n, 4 + low) of (n,) doubles."""
+        one = np.uint64(1)
         mantissa = y.view(np.uint64) & np.uint64(2**52 - 1)
-        lowest = mantissa & (~mantissa + np.uint64(1))  # the lowest bit that is set
-        zeros = np.where(mantissa == 0, 52, np.log2(np.maximum(lowest, 1).astype(float)))
-        bits = [(mantissa >> np.uint64(i)) & np.uint64(1) for i in range(self.low)]
-        return np.stack([squash(y), finer(y), zeros, np.frexp(y)[1], *bits], axis=1).astype(float)
+        lowest_set_bit = mantissa & (~mantissa + one)  # m & −m, in unsigned arithmetic
+        places = np.log2(np.maximum(lowest_set_bit, 1).astype(float))
+        trailing_zeros = np.where(mantissa == 0, 52, places)
+        exponent = np.frexp(y)[1]
+        bits = [(mantissa >> np.uint64(i)) & one for i in range(self.low)]
+        columns = [squash(y), finer(y), trailing_zeros, exponent, *bits]
+        return np.stack(columns, axis=1).astype(float)
 
 
 def finer(y: Array) -> Array:
-    """Whether y·2⁵³ is no whole number: below ¼, noise around 0 reaches such doubles, and noise
-    around 1 does not.
+    """Whether y·2⁵³ is no whole number.
+
+    Below ¼, noise around 0 reaches such doubles, and noise around 1 does not.
 
     >>> finer(np.array([0.1, 1 + 0.1 - 1, 1e300])).tolist()
     [True, False, False]
@@ -167,20 +167,23 @@ def finer(y: Array) -> Array:
 
 
 def squash(y: Array) -> Array:
-    """y up to a million, and 10⁶·(1 + ln(y/10⁶)) beyond, so that no double is too large to be
-    learnt from; odd.
+    """y up to a million, and 10⁶·(1 + ln(y/10⁶)) beyond; an odd function.
+
+    So no double is too large to be learnt from.
 
     >>> squash(np.array([-3.0, 1e6])).tolist(), float(squash(np.array(np.inf))) < 1e9
     ([-3.0, 1000000.0], True)
     """
     size = np.minimum(np.abs(y), np.finfo(float).max)
-    return np.where(size <= 1e6, y, np.sign(y) * 1e6 * (1 + np.log(np.maximum(size, 1e6) / 1e6)))
+    logarithmic = np.sign(y) * 1e6 * (1 + np.log(np.maximum(size, 1e6) / 1e6))
+    return np.where(size <= 1e6, y, logarithmic)
 
 
 @functools.lru_cache(maxsize=65536)
 def bucket(word: str, buckets: int, place: int = 0) -> int:
-    """Which bucket the hash number ``place`` puts a word into: the same one in every process,
-    unlike Python's own hash.
+    """Which bucket the hash number ``place`` puts a word into.
+
+    It is the same one in every process, unlike that of Python's own hash.
 
     >>> bucket("ValueError", 16), bucket("KeyError", 16), bucket("KeyError", 16, place=1)
     (0, 13, 8)

@@ -302,20 +302,19 @@ def bets(
 def _direction(
     excess: Array, mass: Array, odds: Array, delta: float, noise: Array
 ) -> tuple[Array, Array]:
-    """The excess, cut where mean/deviation is largest, times mean/variance: (m, k) bets, and the
-    noise (m,) as it is.
+    """(m, k) bets in the direction of the excess, and (m,) the noise as it is.
 
-    A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet
+    The bet is the excess, cut where mean/deviation is largest, times mean/variance. A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet
     makes it worth while to cut it, and the whole direction is left out where nothing remains.
     """
     caps = CAPS if delta else CAPS[-1:]
     # (m, caps, k)
-    bet = np.minimum(excess[:, None, :], caps[:, None] * np.max(excess, axis=1)[:, None, None])
-    mean = np.sum(
-        (1 + odds)[:, :, None] * mass * excess[:, None, :] * bet, axis=2
-    ) - delta * np.max(bet, axis=2)
+    largest = np.max(excess, axis=1)[:, None, None]
+    bet = np.minimum(excess[:, None, :], caps[:, None] * largest)
+    gained = np.sum((1 + odds)[:, :, None] * mass * excess[:, None, :] * bet, axis=2)
+    mean = gained - delta * np.max(bet, axis=2)
     variance = noise * np.sum(mass * bet**2, axis=2)
-    variance = np.where(variance > 0, variance, 1.0)
+    variance = np.where(variance > 0, variance, 1.0)  # 0 where nothing is bet: no division by it
     best = np.argmax(mean / np.sqrt(variance), axis=1)
     row = np.arange(len(excess))
     factor = np.maximum(mean[row, best], 0.0) / variance[row, best]
@@ -347,59 +346,69 @@ class Stage:
         odds = np.exp(eps)[:, None]
         parts = (self.rounds / len(self.absent), self.rounds / len(self.present))
         present, absent = bets(self.levels, self.trials, eps, delta, parts)
-        # what a trial of each level gains
-        of_absent, of_present = absent - odds * present, present - odds * absent
+        # (m, levels): what a trial of each level gains
+        of_absent = absent - odds * present
+        of_present = present - odds * absent
         paid = delta * (np.max(present, axis=1) + np.max(absent, axis=1))
-        gains = averaged(of_absent[:, self.absent], self.rounds) + averaged(
-            of_present[:, self.present], self.rounds
-        )
-        return gains - paid[:, None], paid - np.min(of_absent, axis=1) - np.min(of_present, axis=1)
+        absent_gains = averaged(of_absent[:, self.absent], self.rounds)
+        present_gains = averaged(of_present[:, self.present], self.rounds)
+        gains = absent_gains + present_gains - paid[:, None]
+        largest_loss = paid - np.min(of_absent, axis=1) - np.min(of_present, axis=1)
+        return gains, largest_loss
 
 
 def stages(samples: Sequence[Sample]) -> list[Stage]:
     """All rounds of all folds: a new stage whenever GROWTH times as many trials are known."""
-    found = []
+    played = []
     for sample in samples:
         first = 0
         while first < sample.rounds:
             known = sample.before(first)
-            fewest, levels = min(map(len, known)), Levels.fit(*known)
+            fewest = min(map(len, known))
+            levels = Levels.fit(*known)
             last = min(sample.rounds, first + math.ceil((GROWTH - 1) * fewest))
             absent, present = map(levels.of, sample.between(first, last))
-            found.append(Stage(levels, fewest, absent, present, last - first))
+            played.append(Stage(levels, fewest, absent, present, last - first))
             first = last
-    return found
+    return played
 
 
 def refuted(played: Sequence[Stage], eps: Array, delta: float, significance: float) -> Array:
-    """(m,) whether the wealth that is staked against each ε reaches 1/significance."""
+    """(m,) whether the wealth against each ε reaches 1/significance."""
     gains, worst = zip(*(stage.gains(eps, delta) for stage in played), strict=True)
     largest = np.maximum(np.max(worst, axis=0), 1e-9)  # 0 where nothing is bet
     return hedging.refuted(np.concatenate(gains, axis=1), np.ones(len(eps)), largest, significance)
 
 
 def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) -> float:
-    """The last ε that is refuted before the first that stands, scanning upward from 0; 0 where a
-    class is empty."""
-    played, delta = stages(samples), delta_of(notion)
-    return last_refuted(
-        lambda eps: refuted(played, eps, delta, significance), grids(samples, notion)
-    )
+    """The last ε that is rejected before the first that is not, scanning upward from 0.
+
+    0 where a class is empty.
+    """
+    played = stages(samples)
+    delta = delta_of(notion)
+
+    def is_refuted(eps: Array) -> Array:
+        return refuted(played, eps, delta, significance)
+
+    return last_refuted(is_refuted, grids(samples, notion))
 
 
 def grids(samples: Sequence[Sample], notion: Notion) -> Iterator[Array]:
-    """ε that are tested, ascending, in chunks; known before the test. Empty where a class of the
-    test is."""
+    """Ascending ε that are tested, in chunks; known before the test. None where a class is empty."""
     rounds = sum(sample.rounds for sample in samples)
     if rounds:
         yield from candidates(_sure(samples[0], notion), math.sqrt(2 / rounds))
 
 
 def _sure(sample: Sample, notion: Notion) -> float:
-    """An ε that the first selection leaves no doubt about: by Clopper–Pearson at 1e-4, at the best
-    of 100 thresholds."""
+    """An ε that the first selection leaves no doubt about.
+
+    It is Clopper–Pearson's bound at 1e-4, at the best of 100 thresholds.
+    """
     sides = (sample.known_absent, sample.known_present)
-    values, index = np.concatenate(sides), np.arange(sum(map(len, sides)))
+    values = np.concatenate(sides)
+    index = np.arange(len(values))
     _, fpr, fnr = sweep(Scores(values, index >= len(sides[0]), index, index), 100)
     upper = (
         upper_rate(rate * len(side), (1 - rate) * len(side), 5e-5)

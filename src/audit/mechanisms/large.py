@@ -1,5 +1,7 @@
-"""Domains too large for one dense table: trees of pairs are fitted trial by trial, other structures
-one by one by mbi."""
+"""Domains too large for one dense table.
+
+Trees of pairs are fitted trial by trial, other structures one by one by mbi.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ CELLS = 2**21
 """Most cells that are fitted at once."""
 
 COPIES = 24
-"""Tables of a model's size that mirror descent keeps: potentials, marginals, messages, gradients,
-candidates."""
+"""Tables of a model's size that mirror descent keeps.
+
+They are potentials, marginals, messages, gradients and candidates.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,33 +45,42 @@ def junction_tree(domain: Domain, cliques: tuple[Clique, ...]) -> JunctionTree:
     tree, _ = library.junction_tree.make_junction_tree(
         library.Domain(domain.columns, domain.sizes), list(cliques)
     )
-    found = [frozenset(node) for node in library.junction_tree.maximal_cliques(tree)]
-    nodes = sorted(
-        found,
-        key=lambda node: [domain.columns.index(c) for c in sorted(node, key=domain.columns.index)],
-    )
-    place = {node: i for i, node in enumerate(nodes)}
-    beside: list[list[int]] = [[] for _ in nodes]
+
+    def column_numbers(node: frozenset[str]) -> list[int]:
+        return sorted(domain.columns.index(column) for column in node)
+
+    cliques_found = [frozenset(node) for node in library.junction_tree.maximal_cliques(tree)]
+    nodes = sorted(cliques_found, key=column_numbers)
+    number = {node: i for i, node in enumerate(nodes)}
+    neighbours: list[list[int]] = [[] for _ in nodes]
     for one, other in tree.edges:
-        beside[place[frozenset(one)]].append(place[frozenset(other)])
-        beside[place[frozenset(other)]].append(place[frozenset(one)])
+        first = number[frozenset(one)]
+        second = number[frozenset(other)]
+        neighbours[first].append(second)
+        neighbours[second].append(first)
     ordered = tuple(tuple(c for c in domain.columns if c in node) for node in nodes)
-    ways: dict[tuple[int, int], tuple[int, ...]] = {}
-    for start in range(len(nodes)):
+    return JunctionTree(ordered, _paths(neighbours))
+
+
+def _paths(neighbours: Sequence[Sequence[int]]) -> dict[tuple[int, int], tuple[int, ...]]:
+    """(start, end) → the nodes of the only path between them in a forest, both ends included."""
+    paths: dict[tuple[int, int], tuple[int, ...]] = {}
+    for start in range(len(neighbours)):
         waiting: list[tuple[int, ...]] = [(start,)]
         while waiting:
-            way = waiting.pop()
-            ways[start, way[-1]] = way
-            waiting += [(*way, to) for to in beside[way[-1]] if len(way) < 2 or to != way[-2]]
-    return JunctionTree(ordered, ways)
+            path = waiting.pop()
+            end = path[-1]
+            paths[start, end] = path
+            came_from = path[-2] if len(path) > 1 else None
+            waiting += [(*path, node) for node in neighbours[end] if node != came_from]
+    return paths
 
 
 @functools.lru_cache(maxsize=4096)
 def model_sizes(
     domain: Domain, cliques: tuple[Clique, ...], candidates: tuple[Clique, ...]
 ) -> Array:
-    """(candidates,) MiB of the model with each candidate added; 0 where it is in the model
-    already."""
+    """(candidates,) MiB of the model with each candidate added; 0 where it is in it already."""
 
     def size(clique: Clique) -> float:
         if any(set(clique) <= set(other) for other in cliques):
@@ -79,8 +92,7 @@ def model_sizes(
 
 
 def solve(problem: Problem, structures: Sequence[tuple[Structure, Array]]) -> list[Fitted]:
-    """One fit a structure: the marginals of its junction tree's nodes, for the trials that share
-    it.
+    """One fit a structure: the marginals of its junction tree's nodes, for the trials it has.
 
     Raises:
         AuditError: when a model does not fit into memory.
@@ -113,12 +125,11 @@ def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -
     holding = [[i for i, node in enumerate(tree.nodes) if column in node] for column in clique]
     ways = [tree.ways[i, j] for i in holding[0] for j in holding[1] if (i, j) in tree.ways]
     one, other = clique
-    if not ways:
+    if not ways:  # two parts of a forest are independent
         left, right = (answer(domain, fitted, tree, (c,)) for c in clique)
-        total = right.sum(axis=1)
-        return np.asarray(
-            (left[:, :, None] * right[:, None, :] / total[:, None, None]).reshape(len(left), -1)
-        )
+        total = right.sum(axis=1)[:, None, None]
+        product = left[:, :, None] * right[:, None, :] / total
+        return np.asarray(product.reshape(len(left), -1))
     way = [tree.nodes[i] for i in min(ways, key=lambda w: (len(w), w))]
     shared = [tuple(c for c in node if c in after) for node, after in itertools.pairwise(way)]
     table = _project(domain, fitted, way[0], (one, *shared[0])).reshape(
@@ -133,21 +144,28 @@ def answer(domain: Domain, fitted: Fitted, tree: JunctionTree, clique: Clique) -
 
 def _advance(domain: Domain, table: Array, step: Array, before: Clique, after: Clique) -> Array:
     """(n, a, S') from (n, a, S) and the (n, S ∪ S'…) marginal of the node between."""
-    letters = {c: chr(ord("A") + i) for i, c in enumerate(dict.fromkeys((*before, *after)))}
-    old, new, both = ("".join(letters[c] for c in group) for group in (before, after, letters))
-    under = np.einsum(f"z{both}->z{old}", step)
+    # One letter a column, for einsum; z stands for trials and y for the values of a.
+    columns = tuple(dict.fromkeys((*before, *after)))
+    letters = {column: chr(ord("A") + i) for i, column in enumerate(columns)}
+    old = "".join(letters[column] for column in before)
+    new = "".join(letters[column] for column in after)
+    both = "".join(letters.values())
+    separator = np.einsum(f"z{both}->z{old}", step)[:, None]
     table = table.reshape(*table.shape[:2], *domain.shape(before))
-    ratio = np.divide(table, under[:, None], out=np.zeros_like(table), where=under[:, None] > 0)
-    found = np.einsum(f"zy{old},z{both}->zy{new}", ratio, step)
-    return np.asarray(found.reshape(*found.shape[:2], -1))
+    # P(a, S)/P(S), and 0 where S is impossible
+    given = np.divide(table, separator, out=np.zeros_like(table), where=separator > 0)
+    joined = np.einsum(f"zy{old},z{both}->zy{new}", given, step)
+    return np.asarray(joined.reshape(*joined.shape[:2], -1))
 
 
 def _project(domain: Domain, fitted: Fitted, node: Clique, clique: Clique) -> Array:
+    """(n, cells) the marginal of ``clique``, in its own order of columns, from a node's."""
     table = fitted[node].reshape(-1, *domain.shape(node))
-    gone = tuple(1 + i for i, c in enumerate(node) if c not in clique)
-    left = [c for c in node if c in clique]
-    moved = table.sum(axis=gone).transpose(0, *(1 + left.index(c) for c in clique))
-    return np.asarray(moved.reshape(len(table), -1))
+    summed_axes = tuple(1 + i for i, column in enumerate(node) if column not in clique)
+    kept = [column for column in node if column in clique]
+    new_order = [1 + kept.index(column) for column in clique]
+    marginal = table.sum(axis=summed_axes).transpose(0, *new_order)
+    return np.asarray(marginal.reshape(len(table), -1))
 
 
 def answers(
@@ -169,8 +187,10 @@ def draw_tables(
     rows: int,
     rng: np.random.Generator,
 ) -> Tables:
-    """Synthetic tables of ``rows`` rows, each column given those that its trial's structure ties it
-    to."""
+    """Synthetic tables of ``rows`` rows.
+
+    Each column is drawn given those that its trial's structure ties it to.
+    """
     domain = problem.domain
     records = np.empty((len(problem), rows, len(domain.columns)), dtype=np.int64)
     for (structure, trials), fitted in zip(structures, solve(problem, structures), strict=True):

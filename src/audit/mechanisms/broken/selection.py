@@ -59,8 +59,9 @@ class HalvedSensitivity:
 
 @dataclass(frozen=True, config=STRICT)
 class SelectionNotCharged:
-    """Chooses which of two columns goes with the first, with ε_s, and measures that pair with all
-    of ρ.
+    """Chooses which of two columns goes with the first, and measures that pair with all of ρ.
+
+    The choice spends ε_s, which nobody charges.
 
     The ledger holds the measurement only: in truth up to ρ + ε_s²/8.
 
@@ -83,15 +84,18 @@ class SelectionNotCharged:
         return (Claim(ZCDP(), self.rho),)
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 2) which column was chosen, and the noisy number of records where it agrees with the
-        first."""
-        picked = (rng.random(trials) < np.exp(self._log_chance(data)[1])).astype(int)
-        noisy = _agree(data)[picked] + rng.normal(0.0, 1 / np.sqrt(2 * self.rho), size=trials)
+        """(n, 2) the chosen column, and the noisy number of records where it agrees with the first."""
+        chance_of_second = np.exp(self._log_chance(data)[1])
+        picked = (rng.random(trials) < chance_of_second).astype(int)
+        noise = rng.normal(0.0, 1 / np.sqrt(2 * self.rho), size=trials)
+        noisy = _agree(data)[picked] + noise
 
         def ratio(absent: Array, present: Array) -> Array:
-            a, b = _agree(absent)[picked], _agree(present)[picked]
-            chance = (self._log_chance(present) - self._log_chance(absent))[picked]
-            return np.asarray(chance + 2 * self.rho * ((b - a) * noisy - (b * b - a * a) / 2))
+            a = _agree(absent)[picked]
+            b = _agree(present)[picked]
+            of_choice = (self._log_chance(present) - self._log_chance(absent))[picked]
+            of_measurement = 2 * self.rho * ((b - a) * noisy - (b * b - a * a) / 2)
+            return np.asarray(of_choice + of_measurement)
 
         return Numbers(("column", "agree"), np.stack([picked, noisy], axis=1), ratio)
 

@@ -1,5 +1,4 @@
-"""The sparse vector technique as six papers wrote it down: one of them right, the others not
-private as claimed."""
+"""The sparse vector technique of six papers: one is right, the others are not private as claimed."""
 
 from __future__ import annotations
 
@@ -66,9 +65,11 @@ class SparseVector:
         bar = self.threshold + rng.laplace(0.0, self.threshold_noise, size=(trials, 1))
         noisy = answers + rng.laplace(0.0, self.query_noise, size=(trials, len(answers)))
         yes = noisy >= bar
-        asked = (
-            np.ones_like(yes) if self.cutoff is None else np.cumsum(yes, axis=1) - yes < self.cutoff
-        )
+        if self.cutoff is None:
+            asked = np.ones_like(yes)
+        else:
+            earlier_yes = np.cumsum(yes, axis=1) - yes
+            asked = earlier_yes < self.cutoff
         return Answered(self, yes & asked, asked, np.where(yes & asked, noisy, 0.0))
 
 
@@ -89,55 +90,67 @@ class Answered:
     value: Array
 
     def public(self) -> Columns:
-        """(n, k + 1) 1 for each yes, and the number of queries asked; with values (n, k + 2), the
-        last one being it."""
-        names = (*(f"yes[{i}]" for i in range(self.yes.shape[1])), "asked")
-        seen = [self.yes.astype(float), self.asked.sum(axis=1, keepdims=True)]
+        """(n, k + 1) 1 for each yes, and the number of queries asked; the value last, if told."""
+        names = [f"yes[{i}]" for i in range(self.yes.shape[1])] + ["asked"]
+        columns = [self.yes.astype(float), self.asked.sum(axis=1, keepdims=True)]
         if self.made_by.tells_value:
-            names, seen = (*names, "value"), [*seen, self.value.sum(axis=1, keepdims=True)]
-        return Columns(names, np.hstack(seen))
+            names.append("value")
+            columns.append(self.value.sum(axis=1, keepdims=True))
+        return Columns(tuple(names), np.hstack(columns))
 
     def insider(self) -> Columns:
         """The same: nothing is hidden."""
         return self.public()
 
     def log_ratio(self, absent: Array, present: Array) -> Array | None:
-        """(n,) by quadrature over the threshold's noise; None without query noise, where outputs
-        may be impossible."""
+        """(n,) by quadrature over the threshold's noise.
+
+        None without query noise, where outputs may be impossible.
+        """
         if not self.made_by.query_noise:
             return None
         return self._log_density(present.sum(axis=0)) - self._log_density(absent.sum(axis=0))
 
     def _log_density(self, answers: Array) -> Array:
-        """(n,) log P(what was said | answers): ∫ p(ρ) Π P(each query's word | ρ) dρ, up to the
-        value where it is told."""
+        """(n,) log P(output | answers): ∫ p(ρ) Π P(each query's yes or no | ρ) dρ.
+
+        ρ is the threshold's noise. Where a value is told, the integral ends at it.
+        """
         m = self.made_by
-        told = self.yes if m.tells_value else np.zeros_like(self.yes)
-        # few answers, many queries
-        words = [(answers == answer) & ~told & self.asked for answer in np.unique(answers)]
-        counts = [(word & said).sum(axis=1) for word in words for said in (~self.yes, self.yes)]
+        valued = self.yes if m.tells_value else np.zeros_like(self.yes)
+        distinct = np.unique(answers)
+        # Few different answers, many queries: runs with the same numbers of no and of yes for each
+        # answer have the same density, which is computed once.
+        counts = []
+        for answer in distinct:
+            asked = (answers == answer) & ~valued & self.asked
+            counts += [(asked & ~self.yes).sum(axis=1), (asked & self.yes).sum(axis=1)]
         kinds, kind = np.unique(np.stack(counts, axis=1), axis=0, return_inverse=True)
-        # a value is on no grid
-        bar = _grid(m.threshold_noise, m.query_noise, 64 if m.tells_value else 16)
-        gap = (m.threshold + bar - np.unique(answers)[:, None]) / m.query_noise
-        # of no, of yes
-        chance = np.stack([_log_laplace(gap), _log_laplace(-gap)], axis=1).reshape(-1, len(bar))
-        log_f = kinds @ chance - np.abs(bar) / m.threshold_noise - np.log(2 * m.threshold_noise)
-        area = _log_integral(log_f, bar)
+        # A told value lies on no grid, so the grid is finer there.
+        rho = _grid(m.threshold_noise, m.query_noise, 64 if m.tells_value else 16)
+        gap = (m.threshold + rho - distinct[:, None]) / m.query_noise
+        log_no = _log_laplace(gap)
+        log_yes = _log_laplace(-gap)
+        log_chance = np.stack([log_no, log_yes], axis=1).reshape(-1, len(rho))
+        log_noise = np.abs(rho) / m.threshold_noise
+        log_f = kinds @ log_chance - log_noise - np.log(2 * m.threshold_noise)
+        area = _log_integral(log_f, rho)
         if not m.tells_value:
             return np.asarray(area[kind, -1])
-        value, known = self.value.sum(axis=1), told.any(axis=1)
-        # the threshold cannot be above what reached it
-        limit = np.where(known, value - m.threshold, bar[-1])
-        miss = np.abs(value - (told * answers).sum(axis=1)) / m.query_noise
-        return _up_to(limit, bar, log_f, area, kind) - np.where(
-            known, miss + np.log(2 * m.query_noise), 0.0
-        )
+        value = self.value.sum(axis=1)
+        known = valued.any(axis=1)
+        # The threshold cannot be above the value that reached it.
+        limit = np.where(known, value - m.threshold, rho[-1])
+        miss = np.abs(value - (valued * answers).sum(axis=1)) / m.query_noise
+        log_value_density = np.where(known, miss + np.log(2 * m.query_noise), 0.0)
+        return _up_to(limit, rho, log_f, area, kind) - log_value_density
 
 
 def _grid(threshold_noise: float, query_noise: float, steps: int) -> Array:
-    """Places of the threshold's noise, so many to a unit of the finer noise, as far as both reach;
-    0 is one of them."""
+    """Points of the threshold's noise, as far as both noises reach; 0 is one of them.
+
+    There are ``steps`` points to a unit of the finer noise.
+    """
     reach = 30 * threshold_noise + 5 * query_noise
     half = int(reach / min(threshold_noise, query_noise) * steps)
     return np.arange(-half, half + 1) * (min(threshold_noise, query_noise) / steps)
@@ -154,14 +167,18 @@ def _log_laplace(x: Array) -> Array:
 
 
 def _up_to(limit: Array, at: Array, log_f: Array, area: Array, row: Array) -> Array:
-    """(n,) log of the integral of f up to a limit each, f being a row of exp(``log_f``): whole
-    steps, and part of one."""
+    """(n,) log of the integral of f up to ``limit``: whole steps of the grid, and part of one.
+
+    f is a row of exp(``log_f``), linear in its logarithm within a step.
+    """
+    step = at[1] - at[0]
     left = np.clip(np.searchsorted(at, limit, side="right") - 1, 1, len(at) - 2)
-    part = np.clip(limit - at[left], 1e-300, at[1] - at[0])
-    share = part / (at[1] - at[0])
-    end = (1 - share) * log_f[row, left] + share * log_f[row, left + 1]
-    last = np.log(part / 2) + np.logaddexp(log_f[row, left], end)
-    return np.asarray(np.logaddexp(area[row, left], last))
+    part = np.clip(limit - at[left], 1e-300, step)  # above 0, since its logarithm is taken
+    share = part / step
+    log_f_left = log_f[row, left]
+    log_f_end = (1 - share) * log_f_left + share * log_f[row, left + 1]
+    log_last = np.log(part / 2) + np.logaddexp(log_f_left, log_f_end)
+    return np.asarray(np.logaddexp(area[row, left], log_last))
 
 
 def _log_integral(log_values: Array, at: Array) -> Array:
