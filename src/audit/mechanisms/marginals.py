@@ -22,15 +22,19 @@ from audit.core import Array, AuditError, Domain, Tables
 Clique = tuple[str, ...]
 
 ITERATIONS = 1000
-"""Of cold mirror descent: within 0.001 rows of the optimum in 95 % of AIM's fits. Warm starts
-saturate."""
+"""Steps of mirror descent from a uniform table.
+
+They come within 0.001 rows of the optimum in 95 % of AIM's fits. Warm starts get stuck.
+"""
 
 DENSE = 4096
 """A domain of at most so many cells is fitted as one dense table, which holds every structure."""
 
 LANES = 50
-"""How many trials one call of a compiled program fits; always so many, since its last bits depend
-on its shape."""
+"""How many trials one call of a compiled program fits.
+
+It is a constant, since the program's last bits depend on the shape of its batch.
+"""
 
 
 def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
@@ -39,9 +43,10 @@ def cliques_up_to(domain: Domain, degree: int) -> tuple[Clique, ...]:
     >>> cliques_up_to(Domain(("a", "b"), (2, 2)), 2)
     (('a',), ('b',), ('a', 'b'))
     """
-    return tuple(
-        c for size in range(1, degree + 1) for c in itertools.combinations(domain.columns, size)
-    )
+    cliques: list[Clique] = []
+    for size in range(1, degree + 1):
+        cliques += itertools.combinations(domain.columns, size)
+    return tuple(cliques)
 
 
 def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
@@ -56,8 +61,9 @@ def names_of(what: str, domain: Domain, clique: Clique) -> list[str]:
 def gaussian_log_ratio(
     noisy: Array, absent: Array, present: Array, precision: float | Array
 ) -> Array:
-    """(n,) Σ precision·(y·(b − a) − (b² − a²)/2): log-likelihood ratio of y ~ N(b, 1/precision)
-    against N(a, …).
+    """(n,) log-likelihood ratio of y ~ N(b, 1/precision) against N(a, 1/precision).
+
+    It is Σ precision·(y·(b − a) − (b² − a²)/2) over the cells.
 
     Args:
         noisy: (n, cells) what was measured.
@@ -65,9 +71,8 @@ def gaussian_log_ratio(
         present: true counts b, likewise.
         precision: that the noise really has, one number or (n, 1).
     """
-    return np.asarray(
-        ((noisy - (present + absent) / 2) * (present - absent) * precision).sum(axis=1)
-    )
+    from_the_middle = noisy - (present + absent) / 2
+    return np.asarray((from_the_middle * (present - absent) * precision).sum(axis=1))
 
 
 # --- problems -------------------------------------------------------------------------------------
@@ -82,8 +87,7 @@ class Problem:
         noisy: clique → (n, cells) measured counts; anything where not measured.
         weight: clique → (n, cells) precisions; 0 where not measured.
         total: (n,) each trial's own estimate of its row count, > 0.
-        lipschitz: (n,) of the gradient of the loss, as mbi would have it for this trial's own
-            cliques.
+        lipschitz: (n,) constant of the loss's gradient, as mbi has it for the trial's cliques.
         merged: column → (n, size) how many values share a cell with each value; None: nothing is
             merged. Mirror descent starts at the uniform table over merged cells, spread evenly
             inside each, and so stays even inside them.
@@ -101,21 +105,24 @@ class Problem:
 
     def __getitem__(self, where: Any) -> Problem:
         """The problems of the trials at ``where``."""
-        merged = None if self.merged is None else {c: m[where] for c, m in self.merged.items()}
-        noisy, weight = (
-            {c: array[where] for c, array in field.items()} for field in (self.noisy, self.weight)
+        return Problem(
+            domain=self.domain,
+            noisy={clique: noisy[where] for clique, noisy in self.noisy.items()},
+            weight={clique: weight[where] for clique, weight in self.weight.items()},
+            total=self.total[where],
+            lipschitz=self.lipschitz[where],
+            merged=self.merged and {column: m[where] for column, m in self.merged.items()},
         )
-        return Problem(self.domain, noisy, weight, self.total[where], self.lipschitz[where], merged)
 
     def only(self, cliques: Sequence[Clique]) -> Problem:
         """The problems of measurements of ``cliques`` alone."""
-        noisy, weight = ({c: field[c] for c in cliques} for field in (self.noisy, self.weight))
+        noisy = {clique: self.noisy[clique] for clique in cliques}
+        weight = {clique: self.weight[clique] for clique in cliques}
         return dataclasses.replace(self, noisy=noisy, weight=weight)
 
 
 def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array:
-    """(n,) precision-weighted mean of noisy row counts, at least 1: a trial's own estimate of its
-    row count.
+    """(n,) each trial's own estimate of its row count: a precision-weighted mean, at least 1.
 
     The true count is never used: 10 against 11 would be an infinite leak under add/remove.
 
@@ -126,15 +133,14 @@ def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array
     >>> total_of([np.array([8.0, -9.0]), np.array([11.0, 7.0])], [2.0, np.array([1.0, np.inf])]).tolist()
     [10.0, 1.0]
     """
-    weights = [
-        1 / np.broadcast_to(np.asarray(v, dtype=float), s.shape)
-        for s, v in zip(sums, variances, strict=True)
-    ]
-    return np.maximum(
-        1.0,
-        np.sum([s * w for s, w in zip(sums, weights, strict=True)], axis=0)
-        / np.sum(weights, axis=0),
-    )
+    weights = []
+    weighted_sums = []
+    for noisy_count, variance in zip(sums, variances, strict=True):
+        weight = 1 / np.broadcast_to(np.asarray(variance, dtype=float), noisy_count.shape)
+        weights.append(weight)
+        weighted_sums.append(noisy_count * weight)
+    mean = np.sum(weighted_sums, axis=0) / np.sum(weights, axis=0)
+    return np.maximum(1.0, mean)
 
 
 Structure = tuple[Clique, ...]
@@ -144,8 +150,7 @@ Structure = tuple[Clique, ...]
 def lipschitz(
     structure: Structure, sizes: Mapping[str, int], precision: Mapping[Clique, Array]
 ) -> Array:
-    """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c that are counted in
-    C.
+    """(n,) max over maximal cliques C of Σ precision·|C|/|c| over the cliques c counted in C.
 
     A clique is counted in the smallest maximal one that holds it, the first measured of equals, as
     mbi does.
@@ -155,13 +160,14 @@ def lipschitz(
         sizes: of the columns.
         precision: clique → (n,).
     """
-    homes = maximal(structure)
-    blocks: dict[Clique, Array] = {}
+    maximal_cliques = maximal(structure)
+    sums: dict[Clique, Array] = {}
     for clique in structure:
-        home = min((c for c in homes if set(clique) <= set(c)), key=lambda c: _cells(c, sizes))
+        holding = [c for c in maximal_cliques if set(clique) <= set(c)]
+        home = min(holding, key=lambda c: _cells(c, sizes))
         share = precision[clique] * (_cells(home, sizes) / _cells(clique, sizes))
-        blocks[home] = blocks[home] + share if home in blocks else share
-    return np.max(np.stack(list(blocks.values())), axis=0)
+        sums[home] = sums[home] + share if home in sums else share
+    return np.max(np.stack(list(sums.values())), axis=0)
 
 
 def maximal(structure: Structure) -> Structure:
@@ -171,9 +177,11 @@ def maximal(structure: Structure) -> Structure:
     (('a', 'b'), ('c',))
     """
     longest_first = sorted(dict.fromkeys(structure), key=len, reverse=True)
-    return tuple(
-        c for c in longest_first if not any(set(c) < set(other) for other in longest_first)
-    )
+
+    def is_contained(clique: Clique) -> bool:
+        return any(set(clique) < set(other) for other in longest_first)
+
+    return tuple(clique for clique in longest_first if not is_contained(clique))
 
 
 def _cells(clique: Clique, sizes: Mapping[str, int]) -> int:
@@ -224,54 +232,70 @@ def _program(
     merges: bool,
     iterations: int,
 ) -> Callable[..., Any]:
-    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of
-    ``cliques``.
+    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of ``cliques``.
 
     The steps are those of mbi's `MirrorDescent` with its line search, over mbi's own inference. Two
-    things are done otherwise, which changes no digit that counts. Whether a step is taken is
-    decided by the loss's own quadratic, not by the difference of two losses that agree in all but
-    their last bits. And gradients are centred, since a constant in them moves no model but is all
-    that is left of them near the optimum.
+    things differ, and change no digit that counts:
+
+    - Whether a step is taken is decided by the loss's own quadratic. mbi takes the difference of
+      two losses, which near the optimum agree in all but their last bits.
+    - Gradients are centred. A constant in a gradient moves no model, but near the optimum it is all
+      that is left of it.
     """
     library = mbi()
     import jax
 
+    where = jax.numpy.where
     space = library.Domain(domain.columns, domain.sizes)
     infer = library.marginal_oracles.default_oracle(cliques, space, has_constraints=False)
 
     def loss(marginals: Any, noisy: Any, weight: Any) -> Any:
-        pairs = zip(measured, noisy, weight, strict=True)
-        return 0.5 * sum((marginals.project(c).datavector() - y) ** 2 @ w for c, y, w in pairs)
+        """½ Σ weight·(marginal − noisy)²."""
+        squares = []
+        for clique, target, precision in zip(measured, noisy, weight, strict=True):
+            residual = marginals.project(clique).datavector() - target
+            squares.append(residual**2 @ precision)
+        return 0.5 * sum(squares)
 
     def centred(gradient: Any, fitted: Any, total: Any) -> Any:
-        tables = {c: gradient[c] - (gradient[c] * fitted[c]).sum() / total for c in cliques}
+        """The gradient less its mean under the model."""
+        tables = {}
+        for clique in cliques:
+            mean = (gradient[clique] * fitted[clique]).sum() / total
+            tables[clique] = gradient[clique] - mean
+        return library.CliqueVector(space, cliques, tables)
+
+    def first_potentials(start: Any) -> Any:
+        if not merges:
+            return library.CliqueVector.zeros(space, cliques)
+        tables = {}
+        for clique, table in zip(cliques, start, strict=True):
+            tables[clique] = library.Factor(space.project(clique), table)
         return library.CliqueVector(space, cliques, tables)
 
     def fit(noisy: Any, weight: Any, total: Any, constant: Any, start: Any) -> Any:
-        nothing = tuple(map(jax.numpy.zeros_like, noisy))
+        zeros = tuple(map(jax.numpy.zeros_like, noisy))
 
         def step(state: Any, _: None) -> Any:
-            potentials, fitted, size = state
+            potentials, fitted, step_size = state
             gradient = centred(jax.grad(loss)(fitted, noisy, weight), fitted, total)
-            further = potentials - size * gradient
-            then = infer(further, total)
-            change = fitted - then
+            new_potentials = potentials - step_size * gradient
+            new_fitted = infer(new_potentials, total)
+            change = fitted - new_fitted
             slope = gradient.dot(change)
-            taken = slope - loss(change, nothing, weight) >= 0.5 * size * slope
-            kept = jax.tree.map(
-                lambda a, b: jax.numpy.where(taken, a, b), (further, then), (potentials, fitted)
-            )
-            return (*kept, size * jax.numpy.where(taken, 1.01, 0.5)), None
+            # The loss is quadratic: it falls by slope − loss(change) without targets.
+            decrease = slope - loss(change, zeros, weight)
+            taken = decrease >= 0.5 * step_size * slope
+            new = (new_potentials, new_fitted)
+            old = (potentials, fitted)
+            kept = jax.tree.map(lambda after, before: where(taken, after, before), new, old)
+            new_step_size = step_size * where(taken, 1.01, 0.5)
+            return (*kept, new_step_size), None
 
-        first = library.CliqueVector.zeros(space, cliques)
-        if merges:
-            tables = {
-                c: library.Factor(space.project(c), s) for c, s in zip(cliques, start, strict=True)
-            }
-            first = library.CliqueVector(space, cliques, tables)
-        begun = (first, infer(first, total), 2 / (constant * total))
-        _, fitted, _ = jax.lax.scan(step, begun, length=iterations)[0]
-        return [fitted[c].datavector() for c in cliques]
+        potentials = first_potentials(start)
+        first_state = (potentials, infer(potentials, total), 2 / (constant * total))
+        (_, fitted, _), _ = jax.lax.scan(step, first_state, length=iterations)
+        return [fitted[clique].datavector() for clique in cliques]
 
     return jax.jit(jax.vmap(fit))
 
@@ -294,35 +318,47 @@ def fit(
         problem.domain, tuple(cliques), tuple(problem.noisy), problem.merged is not None, iterations
     )
     start = _start(problem, cliques)
-    found: list[list[Array]] = []
+    batches: list[list[Array]] = []
     for first in range(0, len(problem), lanes):
-        # The last batch is filled up with copies of its first trial.
-        lane = first + np.arange(lanes)
-        lane[lane >= len(problem)] = first
-        batch = problem[lane]
-        noisy, weight = tuple(batch.noisy.values()), tuple(batch.weight.values())
-        fitted = program(noisy, weight, batch.total, batch.lipschitz, tuple(s[lane] for s in start))
-        found.append([np.asarray(table)[: len(problem) - first] for table in fitted])
+        # The last batch is filled up with copies of its first trial, so that all have one shape.
+        trials = first + np.arange(lanes)
+        trials[trials >= len(problem)] = first
+        batch = problem[trials]
+        fitted = program(
+            tuple(batch.noisy.values()),
+            tuple(batch.weight.values()),
+            batch.total,
+            batch.lipschitz,
+            tuple(table[trials] for table in start),
+        )
+        batches.append([np.asarray(table)[: len(problem) - first] for table in fitted])
+    tables_of_cliques = zip(*batches, strict=True)
     return {
-        c: np.concatenate(parts) for c, parts in zip(cliques, zip(*found, strict=True), strict=True)
+        clique: np.concatenate(tables)
+        for clique, tables in zip(cliques, tables_of_cliques, strict=True)
     }
 
 
 def _start(problem: Problem, cliques: Sequence[Clique]) -> list[Array]:
-    """clique → (n, sizes…) minus the logarithm of how many cells share each merged one; () where
-    nothing is merged."""
+    """One (n, sizes…) table of potentials a clique; none where nothing is merged.
+
+    A potential is minus the logarithm of how many cells share each merged one. Each column's is put
+    into the first clique that has the column.
+    """
     if problem.merged is None:
         return []
-    left, start = set(problem.domain.columns), []
+    columns_left = set(problem.domain.columns)
+    start = []
     for clique in cliques:
         shape = problem.domain.shape(clique)
         table = np.zeros((len(problem), *shape))
         for axis, column in enumerate(clique):
-            if column in left:
-                along = [1] * len(clique)
-                along[axis] = shape[axis]
-                table -= np.log(problem.merged[column]).reshape(len(problem), *along)
-                left.discard(column)
+            if column not in columns_left:
+                continue
+            along_axis = [1] * len(clique)
+            along_axis[axis] = shape[axis]
+            table -= np.log(problem.merged[column]).reshape(len(problem), *along_axis)
+            columns_left.discard(column)
         start.append(table)
     return start
 
@@ -335,8 +371,8 @@ def fit_dense(problem: Problem, iterations: int = ITERATIONS) -> Array:
 
 def project(domain: Domain, joint: Array, clique: Clique) -> Array:
     """(n, cells) marginals of (n, cells of the whole domain) tables."""
-    gone = tuple(i + 1 for i, column in enumerate(domain.columns) if column not in clique)
-    return joint.reshape(-1, *domain.sizes).sum(axis=gone).reshape(len(joint), -1)
+    summed_axes = tuple(i + 1 for i, column in enumerate(domain.columns) if column not in clique)
+    return joint.reshape(-1, *domain.sizes).sum(axis=summed_axes).reshape(len(joint), -1)
 
 
 # --- synthetic rows -------------------------------------------------------------------------------
@@ -344,18 +380,21 @@ def project(domain: Domain, joint: Array, clique: Clique) -> Array:
 
 @functools.lru_cache(maxsize=4096)
 def column_order(domain: Domain, cliques: tuple[Clique, ...]) -> tuple[tuple[str, Clique], ...]:
-    """The columns in the order in which mbi draws them, each with those drawn before that it
-    depends on."""
+    """The columns in the order in which mbi draws them, each with its parents.
+
+    The parents are the columns drawn before that it depends on.
+    """
     library = mbi()
     tree, elimination = library.junction_tree.make_junction_tree(
         library.Domain(domain.columns, domain.sizes), list(cliques)
     )
-    used: set[str] = set()
+    drawn: set[str] = set()
     order = []
     for column in reversed(elimination):
-        around = set().union(*(clique for clique in tree.nodes if column in clique))
-        order.append((column, tuple(c for c in domain.columns if c in used & around)))
-        used.add(column)
+        neighbours = set().union(*(clique for clique in tree.nodes if column in clique))
+        parents = tuple(c for c in domain.columns if c in drawn & neighbours)
+        order.append((column, parents))
+        drawn.add(column)
     return tuple(order)
 
 
@@ -396,15 +435,20 @@ def draw_rows(
 
 def _spread(group: Array, rng: np.random.Generator) -> Array:
     """(n, rows) numbers in [0, 1): within each group of rows stratified, in random order."""
+    # Sorting by group plus a number below 1 puts equal groups side by side, in random order.
     order = np.argsort(group + rng.random(group.shape), axis=1)
     ordered = np.take_along_axis(group, order, axis=1)
     place = np.arange(group.shape[1])
-    new = ordered[:, 1:] != ordered[:, :-1]
+    group_changes = ordered[:, 1:] != ordered[:, :-1]
     edge = np.ones((len(group), 1), dtype=bool)
-    first = np.maximum.accumulate(np.where(np.hstack([edge, new]), place, 0), axis=1)
-    last = np.where(np.hstack([new, edge]), place, group.shape[1])
+    # The first and the last place of the group that stands at each place.
+    starts = np.hstack([edge, group_changes])
+    ends = np.hstack([group_changes, edge])
+    first = np.maximum.accumulate(np.where(starts, place, 0), axis=1)
+    last = np.where(ends, place, group.shape[1])
     last = np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1]
-    quantile = (place - first + rng.random(group.shape)) / (last - first + 1)
+    rank = place - first
+    quantile = (rank + rng.random(group.shape)) / (last - first + 1)
     spread = np.empty_like(quantile)
     np.put_along_axis(spread, order, quantile, axis=1)
     return spread
@@ -417,8 +461,9 @@ def dense_rows(
     rows: int,
     rng: np.random.Generator,
 ) -> Tables:
-    """Synthetic tables from fitted dense ones, each column given those that its trial's structure
-    ties it to.
+    """Synthetic tables from fitted dense ones.
+
+    Each column is drawn given those that its trial's structure ties it to.
 
     Args:
         domain: of the records.
@@ -432,13 +477,13 @@ def dense_rows(
         part = joint[where]
 
         def marginal(clique: Clique, part: Array = part) -> Array:
-            inside = tuple(c for c in domain.columns if c in clique)
-            table = project(domain, part, inside).reshape(len(part), *domain.shape(inside))
-            return table.transpose(0, *(1 + inside.index(c) for c in clique)).reshape(len(part), -1)
+            in_order = tuple(c for c in domain.columns if c in clique)
+            table = project(domain, part, in_order).reshape(len(part), *domain.shape(in_order))
+            axes = [1 + in_order.index(column) for column in clique]
+            return table.transpose(0, *axes).reshape(len(part), -1)
 
-        records[where] = draw_rows(
-            domain, column_order(domain, maximal(structure)), marginal, rows, rng
-        )
+        order = column_order(domain, maximal(structure))
+        records[where] = draw_rows(domain, order, marginal, rows, rng)
     return Tables(domain, records)
 
 
@@ -446,8 +491,9 @@ def dense_rows(
 
 
 def refuse_columns(mechanism: str, columns: int, promised: int | None) -> None:
-    """Raise AuditError if private selection among pairs has nothing to choose, or its claim was computed
-    for other data.
+    """Raise AuditError if private selection among pairs has nothing to choose from.
+
+    Or if its claim was computed for data with another number of columns.
 
     Raises:
         AuditError: fewer than two columns, or not as many as promised.
@@ -471,7 +517,8 @@ def refuse_if_too_large(numbers: float, what: str) -> None:
     """
     import psutil
 
-    need, have = 8 * numbers / 2**30, psutil.virtual_memory().available / 2**30
+    need = 8 * numbers / 2**30
+    have = psutil.virtual_memory().available / 2**30
     if need > have:
         raise AuditError(
             f"{what} needs about {need:,.1f} GiB and {have:,.1f} GiB is free; use fewer columns "
