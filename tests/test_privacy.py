@@ -13,33 +13,39 @@ from scipy.special import ndtr, ndtri
 from audit.privacy import (
     GDP,
     ZCDP,
+    AdaptiveBranch,
     ApproximateDP,
-    Direction,
-    Either,
+    ApproximateDPSide,
     GaussianStep,
-    Line,
     Notion,
     PureDP,
-    Selection,
+    SelectionStep,
+    ZCDPSide,
     adaptive_mu,
     adaptive_profile,
     direct_mu,
     eps_from_rho,
     gdp_delta,
     gdp_epsilon,
-    guess_rate,
     implied_mu,
     least_fnr,
+    max_accuracy,
+    max_posterior,
+    max_posterior_at_fpr,
+    max_tpr,
     mu_hat,
-    posterior,
-    posterior_cap,
-    power,
     rho_from_eps_delta,
     simple_eps_from_rho,
 )
 
 WHOLE = (GDP(), PureDP(), ApproximateDP(0.01), ApproximateDP(0.3), ZCDP())
-PIECES = (Line(0.01), Line(0.01, mirrored=True), Line(0.0), Direction(), Direction(mirrored=True))
+PIECES = (
+    ApproximateDPSide(0.01),
+    ApproximateDPSide(0.01, mirrored=True),
+    ApproximateDPSide(0.0),
+    ZCDPSide(),
+    ZCDPSide(mirrored=True),
+)
 ALPHAS = np.concatenate(
     [[0.0], 10.0 ** np.arange(-15, -2), np.linspace(0.002, 0.999, 400), [1 - 1e-6, 1.0]]
 )
@@ -141,7 +147,7 @@ def test_randomised_response():
         flip = 1 / (1 + math.exp(epsilon))
         assert PureDP().parameter(flip, flip) == pytest.approx(epsilon, abs=1e-12)
         assert PureDP().kinks(epsilon) == pytest.approx((flip,))
-        assert guess_rate(PureDP(), epsilon) == pytest.approx(1 - flip, abs=1e-12)
+        assert max_accuracy(PureDP(), epsilon) == pytest.approx(1 - flip, abs=1e-12)
     assert mu_hat(0.25, 0.25) == pytest.approx(1.349, abs=5e-4)
 
 
@@ -157,28 +163,30 @@ def test_one_hot_flips():
 def test_posterior_caps():
     caps = {0.1: 0.52498, 1: 0.73106, math.log(3): 0.75, 2: 0.88080, 4: 0.98201, 8: 0.999665}
     for epsilon, cap in caps.items():
-        assert posterior_cap(epsilon) == pytest.approx(cap, abs=5e-6)
+        assert max_posterior(epsilon) == pytest.approx(cap, abs=5e-6)
         # From 1/2 the best guess is right as often as the cap says.
-        assert guess_rate(PureDP(), epsilon) == pytest.approx(posterior_cap(epsilon), abs=1e-12)
-    low, high = posterior_cap(-math.log(3), 0.1), posterior_cap(math.log(3), 0.1)
+        assert max_accuracy(PureDP(), epsilon) == pytest.approx(max_posterior(epsilon), abs=1e-12)
+    low, high = max_posterior(-math.log(3), 0.1), max_posterior(math.log(3), 0.1)
     assert (round(100 * low, 3), round(100 * high, 3)) == (3.571, 25.0)
-    assert (posterior_cap(-1e6), posterior_cap(1e6)) == (0.0, 1.0)
+    assert (max_posterior(-1e6), max_posterior(1e6)) == (0.0, 1.0)
     with pytest.raises(ValueError, match="prior = 1"):
-        posterior_cap(1.0, 1.0)
+        max_posterior(1.0, 1.0)
 
 
 def test_posterior_after_a_yes():
     alpha = np.array([0.001, 0.05, 0.2])
     for prior in (0.1, 0.5):
         np.testing.assert_allclose(
-            posterior(PureDP(), 1.0, alpha, prior), posterior_cap(1.0, prior)
+            max_posterior_at_fpr(PureDP(), 1.0, alpha, prior), max_posterior(1.0, prior)
         )
-        assert np.all(np.diff(posterior(GDP(), 1.0, alpha, prior)) < 0)  # rarer yeses tell more
-        assert posterior(GDP(), 0.0, 0.05, prior) == pytest.approx(prior)
-    assert posterior(PureDP(), math.log(3), 0.1, 0.1) == pytest.approx(0.25)
-    assert posterior(ZCDP(), math.inf, 0.5) == pytest.approx(2 / 3)
+        assert np.all(
+            np.diff(max_posterior_at_fpr(GDP(), 1.0, alpha, prior)) < 0
+        )  # rarer yeses tell more
+        assert max_posterior_at_fpr(GDP(), 0.0, 0.05, prior) == pytest.approx(prior)
+    assert max_posterior_at_fpr(PureDP(), math.log(3), 0.1, 0.1) == pytest.approx(0.25)
+    assert max_posterior_at_fpr(ZCDP(), math.inf, 0.5) == pytest.approx(2 / 3)
     with pytest.raises(ValueError, match="prior"):
-        posterior(GDP(), 1.0, 0.05, 0.0)
+        max_posterior_at_fpr(GDP(), 1.0, 0.05, 0.0)
 
 
 def test_the_curve_of_two_laws_is_that_of_the_best_events():
@@ -203,9 +211,9 @@ def test_the_curve_of_two_laws_is_that_of_the_best_events():
 
 
 def test_power_of_any_level_alpha_test():
-    assert power(PureDP(), 1.0, 0.05) == pytest.approx(0.1359, abs=5e-5)
-    assert power(GDP(), 0.0, 0.05) == pytest.approx(0.05)
-    assert power(ZCDP(), math.inf, 0.05) == 1.0
+    assert max_tpr(PureDP(), 1.0, 0.05) == pytest.approx(0.1359, abs=5e-5)
+    assert max_tpr(GDP(), 0.0, 0.05) == pytest.approx(0.05)
+    assert max_tpr(ZCDP(), math.inf, 0.05) == 1.0
 
 
 def laplace_rates(epsilon):
@@ -222,7 +230,7 @@ def test_laplace_humps_keep_pure_dp():
     for epsilon, overlap in ((0.5, 0.7788), (1.0, 0.6065), (3.0, 0.2231)):
         fpr, fnr = laplace_rates(epsilon)
         assert np.min(fpr + fnr) == pytest.approx(overlap, abs=5e-5)
-        assert 1 - np.min(fpr + fnr) / 2 < guess_rate(PureDP(), epsilon)
+        assert 1 - np.min(fpr + fnr) / 2 < max_accuracy(PureDP(), epsilon)
         assert np.max(PureDP().parameter(fpr, fnr)) == pytest.approx(epsilon, abs=1e-9)
     fpr, fnr = laplace_rates(1.0)
     assert 1 - np.min(fpr + fnr) / 2 == pytest.approx(0.69673, abs=5e-6)
@@ -290,7 +298,7 @@ rates = st.one_of(st.floats(0, 1), st.floats(1e-300, 1e-3), st.sampled_from([0.0
 @example(ZCDP(), 0.5, 0.5, 0.0, 1e-12)
 @example(ZCDP(), 1e-300, 0.4, 5.0, 30.0)
 @example(ZCDP(), 0.25, 5e-324, 1.0, 5e-324)
-@example(Direction(), 5e-324, 0.4, 1.0, 1e-20)
+@example(ZCDPSide(), 5e-324, 0.4, 1.0, 1e-20)
 def test_curve_properties(notion, alpha, other, parameter, another):
     low, high = sorted((parameter, another))
     # non-increasing in the parameter and in alpha; between them, convex
@@ -339,8 +347,8 @@ def test_delta_pays_for_a_certain_answer():
     assert ApproximateDP(0.01).parameter(0.0, 0.99) == 0
     assert ApproximateDP(0.01).parameter(0.0, 0.98) == math.inf
     assert ApproximateDP(0.01).beta([0.0, 0.99, 1.0], 3.0).tolist() == [0.99, 0.0, 0.0]
-    assert Direction(mirrored=True).parameter(0.0, math.exp(-0.5)) == pytest.approx(0.5)
-    assert Direction().parameter(math.exp(-0.5), 0.0) == pytest.approx(0.5)
+    assert ZCDPSide(mirrored=True).parameter(0.0, math.exp(-0.5)) == pytest.approx(0.5)
+    assert ZCDPSide().parameter(math.exp(-0.5), 0.0) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
@@ -349,10 +357,10 @@ def test_delta_pays_for_a_certain_answer():
         (GDP(), ()),
         (PureDP(), (1 / (1 + math.e),)),
         (ApproximateDP(0.01), (0.99 / (1 + math.e), 0.99)),
-        (Line(0.01), (0.99 / math.e,)),
-        (Line(0.01, mirrored=True), (0.99,)),
-        (Direction(), (1 / math.e,)),
-        (Direction(mirrored=True), ()),
+        (ApproximateDPSide(0.01), (0.99 / math.e,)),
+        (ApproximateDPSide(0.01, mirrored=True), (0.99,)),
+        (ZCDPSide(), (1 / math.e,)),
+        (ZCDPSide(mirrored=True), ()),
         (ZCDP(), (0.176041,)),
     ],
     ids=name,
@@ -583,7 +591,7 @@ def test_formula_of_canonne_by_brute_force():
 def stock_mst(rho, columns):
     """ρ/3 on one-way marginals, ρ/3 on columns − 1 selections, ρ/3 on the chosen tree."""
     noise = GaussianStep(math.sqrt(2 * rho / 3))
-    return (noise, *[Selection(math.sqrt(8 * rho / 3 / (columns - 1)))] * (columns - 1), noise)
+    return (noise, *[SelectionStep(math.sqrt(8 * rho / 3 / (columns - 1)))] * (columns - 1), noise)
 
 
 def stock_aim(rho, columns, halves=(False, True)):
@@ -598,16 +606,16 @@ def stock_aim(rho, columns, halves=(False, True)):
             cost, left = 4.0**level, 16 * columns - used
             if left < 2 * cost:
                 made[key] = (
-                    Selection(math.sqrt(0.8 * left * unit)),
+                    SelectionStep(math.sqrt(0.8 * left * unit)),
                     GaussianStep(math.sqrt(1.8 * left * unit)),
                 )
             else:
                 after = tuple(course(used + cost, level + half) for half in halves)
                 step = (
-                    Selection(math.sqrt(0.8 * cost * unit)),
+                    SelectionStep(math.sqrt(0.8 * cost * unit)),
                     GaussianStep(math.sqrt(1.8 * cost * unit)),
                 )
-                made[key] = (*step, Either(after))
+                made[key] = (*step, AdaptiveBranch(after))
         return made[key]
 
     return (*[GaussianStep(math.sqrt(1.8 * unit))] * columns, *course(0.9 * columns, 0))
@@ -639,7 +647,7 @@ def test_budget_of_the_courses():
     def spent(steps):
         totals = {0.0}
         for step in steps:
-            if isinstance(step, Either):
+            if isinstance(step, AdaptiveBranch):
                 more = set().union(*(spent(option) for option in step.options))
             else:
                 more = {step.mu**2 / 2 if isinstance(step, GaussianStep) else step.epsilon**2 / 8}
@@ -677,14 +685,14 @@ def test_selection_is_bounded_range():
     alpha = np.linspace(0, 1, 200_001)
     for epsilon in (0.2, 1.0, 4.0):
         beta = (1 - alpha) / (1 + math.expm1(epsilon) * alpha)
-        grid, profile = adaptive_profile([Selection(epsilon)])
+        grid, profile = adaptive_profile([SelectionStep(epsilon)])
         picks = range(0, len(grid), len(grid) // 40)
         slow = [np.max(1 - beta - math.exp(grid[i]) * alpha) for i in picks]
         np.testing.assert_allclose(profile[list(picks)], slow, atol=1e-3 * epsilon)
 
 
 def test_steps_by_quadrature():
-    grid, profile = adaptive_profile([GaussianStep(0.5), Selection(0.7), GaussianStep(0.4)])
+    grid, profile = adaptive_profile([GaussianStep(0.5), SelectionStep(0.7), GaussianStep(0.4)])
 
     def last(x):
         return selected(lambda y: gdp_delta(0.4, y), 0.7, x)
@@ -694,7 +702,7 @@ def test_steps_by_quadrature():
 
 
 @pytest.mark.parametrize(
-    "steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [GaussianStep(1.0), Selection(0.5)]]
+    "steps", [stock_mst(0.3, 3), stock_aim(0.3, 2), [GaussianStep(1.0), SelectionStep(0.5)]]
 )
 def test_profile_is_symmetric(steps):
     """All steps are the same with P and Q exchanged, so h(γ) = 1 − γ + γ·h(1/γ)."""
@@ -707,29 +715,33 @@ def test_profile_is_symmetric(steps):
 
 
 def test_narrow_gaussian_and_idle_steps():
-    steps = [GaussianStep(0.5), Selection(0.3), GaussianStep(0.5)]
+    steps = [GaussianStep(0.5), SelectionStep(0.3), GaussianStep(0.5)]
     plain = adaptive_mu(steps)
     assert adaptive_mu(
-        [GaussianStep(1e-6), *steps, GaussianStep(0.0), Selection(0.0)]
+        [GaussianStep(1e-6), *steps, GaussianStep(0.0), SelectionStep(0.0)]
     ) == pytest.approx(plain, abs=1e-5)
-    assert adaptive_mu([Either((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(
+    assert adaptive_mu([AdaptiveBranch((tuple(steps), (GaussianStep(0.1),)))]) == pytest.approx(
         plain, abs=1e-9
     )
-    # An Either in the middle is followed by the rest, whichever option was taken.
-    middle = [GaussianStep(0.5), Either(((Selection(0.3),), (Selection(0.1),))), GaussianStep(0.5)]
+    # An AdaptiveBranch in the middle is followed by the rest, whichever option was taken.
+    middle = [
+        GaussianStep(0.5),
+        AdaptiveBranch(((SelectionStep(0.3),), (SelectionStep(0.1),))),
+        GaussianStep(0.5),
+    ]
     assert adaptive_mu(middle) == pytest.approx(plain, abs=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 10.0, 30.0])
 def test_tiny_and_huge_budgets(scale):
-    found = adaptive_mu([GaussianStep(scale), Selection(scale / 5), GaussianStep(scale)])
+    found = adaptive_mu([GaussianStep(scale), SelectionStep(scale / 5), GaussianStep(scale)])
     assert math.sqrt(2) * scale < found < 1.02 * math.sqrt(2) * scale
 
 
 def test_order_of_steps_hardly_matters_but_size_does():
-    a, b = GaussianStep(0.4), Selection(0.6)
+    a, b = GaussianStep(0.4), SelectionStep(0.6)
     assert adaptive_mu([b, a, a]) == pytest.approx(adaptive_mu([a, b, a]), abs=5e-3)
-    assert adaptive_mu([a, Selection(1.2), a]) > adaptive_mu([a, b, a]) + 0.05
+    assert adaptive_mu([a, SelectionStep(1.2), a]) > adaptive_mu([a, b, a]) + 0.05
 
 
 # --- broken twins: each check above must fail on a wrong curve ------------------------------------
@@ -750,18 +762,18 @@ class Twin:
         if self.wrong == "above":
             return b + 0.01
         if self.wrong == "one line":
-            return Line(0.01).beta(alpha, parameter)
+            return ApproximateDPSide(0.01).beta(alpha, parameter)
         return b
 
     def parameter(self, alpha, beta):
         if self.wrong == "one line":
-            return Line(0.01).parameter(alpha, beta)
+            return ApproximateDPSide(0.01).parameter(alpha, beta)
         if self.wrong == "concave":
             return GDP().parameter(alpha, np.asarray(beta) / 1.3)
         return GDP().parameter(alpha, beta) * (1.01 if self.wrong == "scaled" else 1)
 
     def pieces(self):
-        return (Line(0.01),) if self.wrong == "pieces" else (self,)
+        return (ApproximateDPSide(0.01),) if self.wrong == "pieces" else (self,)
 
 
 @pytest.mark.parametrize("wrong", ["swapped", "concave", "above", "scaled", "one line"])

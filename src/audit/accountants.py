@@ -236,8 +236,8 @@ def bernoulli_renyi(order: float, alpha: Floats, beta: Floats) -> Floats:
     """
     tpr = 1 - beta
     with np.errstate(divide="ignore", invalid="ignore"):
-        # ln(p^order·q^(1 − order)) of both outcomes. An outcome that present never has adds nothing,
-        # also where absent never has it either (∞ − ∞).
+        # ln(p^order·q^(1 − order)) of both outcomes. An outcome that present never has adds
+        # nothing, also where absent never has it either (∞ − ∞).
         log_yes = xlogy(order, tpr) - xlogy(order - 1, alpha)
         log_yes = np.where(tpr > 0, log_yes, -np.inf)
         log_no = xlogy(order, beta) - xlogy(order - 1, 1 - alpha)

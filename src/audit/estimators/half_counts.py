@@ -20,7 +20,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.special import ndtr, ndtri
 
 from audit.core import Array
-from audit.privacy import ZCDP, Direction, Notion
+from audit.privacy import ZCDP, Notion, ZCDPSide
 
 
 def kappa(significance: float) -> float:
@@ -145,7 +145,7 @@ def pieces_of(notion: Notion, parameter: float) -> tuple[Piece, ...]:
     slow to solve for, is a spline there: it orders tables and places points, no size is computed
     with it.
     """
-    slow = isinstance(notion, ZCDP | Direction)
+    slow = isinstance(notion, ZCDP | ZCDPSide)
     rate = ndtr(np.linspace(-7.4, 7.4, 240 if slow else 500))
     fnr_at, mirrored = np.asarray(notion.beta(rate, parameter)), inverse(notion)
     fpr_at = fnr_at if mirrored == notion else np.asarray(mirrored.beta(rate, parameter))

@@ -24,9 +24,9 @@ References:
 """
 
 from audit.privacy.adaptive import (
-    Either,
+    AdaptiveBranch,
     GaussianStep,
-    Selection,
+    SelectionStep,
     Step,
     adaptive_mu,
     adaptive_profile,
@@ -40,17 +40,17 @@ from audit.privacy.conversions import (
     rho_from_eps_delta,
     simple_eps_from_rho,
 )
-from audit.privacy.notions import GDP, ApproximateDP, Line, Notion, PureDP
+from audit.privacy.notions import GDP, ApproximateDP, ApproximateDPSide, Notion, PureDP
 from audit.privacy.operational import (
-    guess_rate,
     least_fnr,
+    max_accuracy,
+    max_posterior,
+    max_posterior_at_fpr,
+    max_tpr,
     mu_hat,
-    posterior,
-    posterior_cap,
-    power,
 )
 from audit.privacy.parameters import LARGEST, LEAST, STRICT, Delta, Floats, PrivacyParameter
-from audit.privacy.zcdp import ZCDP, Direction
+from audit.privacy.zcdp import ZCDP, ZCDPSide
 
 __all__ = [
     "GDP",
@@ -58,31 +58,31 @@ __all__ = [
     "LEAST",
     "STRICT",
     "ZCDP",
+    "AdaptiveBranch",
     "ApproximateDP",
+    "ApproximateDPSide",
     "Delta",
-    "Direction",
-    "Either",
     "Floats",
     "GaussianStep",
-    "Line",
     "Notion",
     "PrivacyParameter",
     "PureDP",
-    "Selection",
+    "SelectionStep",
     "Step",
+    "ZCDPSide",
     "adaptive_mu",
     "adaptive_profile",
     "direct_mu",
     "eps_from_rho",
     "gdp_delta",
     "gdp_epsilon",
-    "guess_rate",
     "implied_mu",
     "least_fnr",
+    "max_accuracy",
+    "max_posterior",
+    "max_posterior_at_fpr",
+    "max_tpr",
     "mu_hat",
-    "posterior",
-    "posterior_cap",
-    "power",
     "rho_from_eps_delta",
     "simple_eps_from_rho",
 ]

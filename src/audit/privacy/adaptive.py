@@ -39,7 +39,7 @@ class GaussianStep:
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection:
+class SelectionStep:
     """A step by the exponential mechanism, which is ε-DP and ε-bounded-range.
 
     Args:
@@ -50,8 +50,8 @@ class Selection:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Either:
-    """A point at which the steps that follow depend on the outputs before; the worst is counted.
+class AdaptiveBranch:
+    """A point from which the steps depend on the outputs before it; the worst is counted.
 
     Several may share an option: it is worked out once (a graph, not a tree).
 
@@ -62,7 +62,7 @@ class Either:
     options: tuple[tuple[Step, ...], ...]
 
 
-Step = GaussianStep | Selection | Either
+Step = GaussianStep | SelectionStep | AdaptiveBranch
 
 
 # --- the composition ------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def adaptive_profile(steps: Sequence[Step], fineness: float = 3.0) -> tuple[Floa
     The recursion runs backwards from (1 − γ)₊. A Gaussian step: h ← E[h(γ·e^(−L))], L ~ N(μ²/2,
     μ²). A selection step: h ← max over t in [0, ε] of
     q·e^t·h(γ·e^(−t)) + (1 − q)·e^(t−ε)·h(γ·e^(ε−t)), with q = (e^(−t) − e^(−ε))/(1 − e^(−ε)).
-    Either: the larger, γ by γ.
+    AdaptiveBranch: the larger, γ by γ.
 
     This is **numerical, not certified**: h is known on a grid of ln γ, between whose points it is
     interpolated (the best t too), and cut off 9 standard deviations out. Doubling ``fineness``
@@ -119,7 +119,7 @@ def adaptive_mu(steps: Sequence[Step], fineness: float = 3.0) -> float:
 
     >>> round(adaptive_mu([GaussianStep(0.3), GaussianStep(0.4)]), 9)
     0.5
-    >>> 0.5 < adaptive_mu([GaussianStep(0.3), Selection(0.1), GaussianStep(0.4)]) < 0.51
+    >>> 0.5 < adaptive_mu([GaussianStep(0.3), SelectionStep(0.1), GaussianStep(0.4)]) < 0.51
     True
     """
     grid, profile = adaptive_profile(steps, fineness)
@@ -145,12 +145,12 @@ def _extent(steps: tuple[Step, ...], known: dict[int, tuple[float, float]]) -> t
 
     Args:
         steps: a course.
-        known: results by the identity of an `Either`, which may be reached on many ways.
+        known: results by the identity of an `AdaptiveBranch`, which may be reached on many ways.
     """
     rho = 0.0
     smallest_mu = math.inf
     for step in steps:
-        if isinstance(step, Either):
+        if isinstance(step, AdaptiveBranch):
             if id(step) not in known:
                 extents = [_extent(option, known) for option in step.options]
                 largest_rho = max(extent[0] for extent in extents)
@@ -163,7 +163,7 @@ def _extent(steps: tuple[Step, ...], known: dict[int, tuple[float, float]]) -> t
     return rho, smallest_mu
 
 
-def _extent_of_one(step: GaussianStep | Selection) -> tuple[float, float]:
+def _extent_of_one(step: GaussianStep | SelectionStep) -> tuple[float, float]:
     """Its ρ, and its μ (∞ if it has none); raises ValueError if its parameter is out of range."""
     if isinstance(step, GaussianStep):
         _check_finite(step, step.mu)
@@ -238,12 +238,12 @@ def _precede(
     Args:
         steps: a course.
         tail: the profile of what comes after it.
-        known: results by the identities of an `Either` and of what comes after it.
+        known: results by the identities of an `AdaptiveBranch` and of what comes after it.
     """
     for step in reversed(steps):
         if isinstance(step, GaussianStep):
             tail = _precede_by_gaussian(tail, step.mu)
-        elif isinstance(step, Selection):
+        elif isinstance(step, SelectionStep):
             tail = _precede_by_selection(tail, step.epsilon)
         else:
             key = (id(step), id(tail))

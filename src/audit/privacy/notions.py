@@ -144,7 +144,7 @@ _SAFE_EXPONENT = 700.0
 
 
 @dataclass(frozen=True, config=STRICT)
-class Line:
+class ApproximateDPSide:
     """One half of what (ε, δ)-DP says: FNR ≥ 1 − δ − e^ε·FPR, or FPR ≥ 1 − δ − e^ε·FNR.
 
     Args:
@@ -251,7 +251,7 @@ class ApproximateDP:
 
     def pieces(self) -> tuple[Notion, ...]:
         """The two lines."""
-        return (Line(self.delta), Line(self.delta, mirrored=True))
+        return (ApproximateDPSide(self.delta), ApproximateDPSide(self.delta, mirrored=True))
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -36,11 +36,11 @@ def mu_hat(fpr: ArrayLike, fnr: ArrayLike) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def guess_rate(notion: Notion, parameter: float) -> float:
+def max_accuracy(notion: Notion, parameter: float) -> float:
     """1 − min (alpha + beta(alpha))/2: best accuracy of a guess when both sets are equally likely.
 
     >>> from audit.privacy import GDP, PureDP
-    >>> round(guess_rate(PureDP(), 1.0), 5), round(guess_rate(GDP(), 0.45478), 5)
+    >>> round(max_accuracy(PureDP(), 1.0), 5), round(max_accuracy(GDP(), 0.45478), 5)
     (0.73106, 0.58994)
     """
 
@@ -56,24 +56,24 @@ def guess_rate(notion: Notion, parameter: float) -> float:
     return 1 - min(candidates) / 2
 
 
-def power(notion: Notion, parameter: ArrayLike, alpha: ArrayLike) -> Any:
+def max_tpr(notion: Notion, parameter: ArrayLike, alpha: ArrayLike) -> Any:
     """1 − beta(alpha): the largest power (TPR) of a test whose FPR is at most ``alpha``.
 
     >>> from audit.privacy import PureDP
-    >>> round(power(PureDP(), 1.0, 0.05), 4)
+    >>> round(max_tpr(PureDP(), 1.0, 0.05), 4)
     0.1359
     """
     return 1 - notion.beta(alpha, parameter)
 
 
-def posterior_cap(epsilon: float, prior: float = 0.5) -> float:
+def max_posterior(epsilon: float, prior: float = 0.5) -> float:
     """prior·e^ε/(1 − prior + prior·e^ε): highest posterior after one output of an ε-DP mechanism.
 
     At −ε it is the lowest.
 
-    >>> round(posterior_cap(1.0), 5), round(posterior_cap(1.0986, 0.1), 4)
+    >>> round(max_posterior(1.0), 5), round(max_posterior(1.0986, 0.1), 4)
     (0.73106, 0.25)
-    >>> round(posterior_cap(-1.0986, 0.1), 5)
+    >>> round(max_posterior(-1.0986, 0.1), 5)
     0.03571
     """
     _check_prior(prior)
@@ -83,10 +83,12 @@ def posterior_cap(epsilon: float, prior: float = 0.5) -> float:
     return 1 / (1 + math.exp(-log_odds))
 
 
-def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: float = 0.5) -> Any:
-    """prior·power/(prior·power + (1 − prior)·alpha): highest posterior after a yes at this FPR.
+def max_posterior_at_fpr(
+    notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: float = 0.5
+) -> Any:
+    """prior·TPR/(prior·TPR + (1 − prior)·alpha): highest posterior after a yes at this FPR.
 
-    For ε-DP it is at most `posterior_cap`. Other notions have no cap: the rarer the yes, the higher
+    For ε-DP it is at most `max_posterior`. Other notions have no cap: the rarer the yes, the higher
     the posterior.
 
     Args:
@@ -96,13 +98,13 @@ def posterior(notion: Notion, parameter: ArrayLike, alpha: ArrayLike, prior: flo
         prior: in (0, 1).
 
     >>> from audit.privacy import GDP, PureDP
-    >>> round(posterior(PureDP(), 1.0, 0.05), 5)
+    >>> round(max_posterior_at_fpr(PureDP(), 1.0, 0.05), 5)
     0.73106
-    >>> posterior(GDP(), 1.0, [0.05, 1e-6]).round(3).tolist()
+    >>> max_posterior_at_fpr(GDP(), 1.0, [0.05, 1e-6]).round(3).tolist()
     [0.838, 0.989]
     """
     _check_prior(prior)
-    tpr = power(notion, parameter, alpha)
+    tpr = max_tpr(notion, parameter, alpha)
     true_yes = prior * tpr
     false_yes = (1 - prior) * np.asarray(alpha, float)
     return scalar_or_array(np.asarray(true_yes / (true_yes + false_yes)))

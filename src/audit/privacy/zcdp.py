@@ -264,7 +264,7 @@ def _solve_binding(alpha: Floats, rho: Floats) -> Floats:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Direction:
+class ZCDPSide:
     """One half of what zCDP says, for all orders a ≥ 1: D_a(present ‖ absent) ≤ ρa, or the reverse.
 
     Args:
@@ -365,4 +365,4 @@ class ZCDP:
 
     def pieces(self) -> tuple[Notion, ...]:
         """The two directions."""
-        return (Direction(), Direction(mirrored=True))
+        return (ZCDPSide(), ZCDPSide(mirrored=True))
