@@ -236,15 +236,19 @@ def bernoulli_renyi(order: float, alpha: Floats, beta: Floats) -> Floats:
     """
     tpr = 1 - beta
     with np.errstate(divide="ignore", invalid="ignore"):
-        # ln(p^order·q^(1 − order)) of both outcomes. An outcome that present never has adds
-        # nothing, also where absent never has it either (∞ − ∞).
-        log_yes = xlogy(order, tpr) - xlogy(order - 1, alpha)
-        log_yes = np.where(tpr > 0, log_yes, -np.inf)
-        log_no = xlogy(order, beta) - xlogy(order - 1, 1 - alpha)
-        log_no = np.where(beta > 0, log_no, -np.inf)
+        log_yes = _log_term(order, tpr, alpha)
+        log_no = _log_term(order, beta, 1 - alpha)
         divergence = np.logaddexp(log_yes, log_no) / (order - 1)
     # Rounding may leave a divergence of 0 just below 0.
-    return np.where(alpha + beta >= 1, 0.0, np.maximum(divergence, 0.0))
+    nonnegative = np.maximum(divergence, 0.0)
+    return np.where(alpha + beta >= 1, 0.0, nonnegative)
+
+
+def _log_term(order: float, present: Floats, absent: Floats) -> Floats:
+    """ln(present^order·absent^(1 − order)) of one outcome's two probabilities."""
+    difference = xlogy(order, present) - xlogy(order - 1, absent)
+    # An outcome that present never has adds nothing, also where absent never has it (∞ − ∞).
+    return np.where(present > 0, difference, -np.inf)
 
 
 @dataclass(frozen=True, config=STRICT)

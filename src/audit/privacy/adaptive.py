@@ -262,23 +262,27 @@ def _precede_by_gaussian(tail: _Profile, mu: float) -> _Profile:
     """
     if mu == 0:
         return tail
-    mean = mu * mu / 2
+    mean = mu * mu / 2  # of the privacy loss L, whose deviation is μ
     if tail.mu is not None:
         composed_mu = math.hypot(tail.mu, mu)
         delta = np.asarray(gdp_delta(composed_mu, tail.grid), float)
         return _Profile(tail.grid, delta, composed_mu)
     if mu < 1.5 * tail.spacing:
         # The density is too narrow for the grid: three Gauss–Hermite nodes, exact for a quintic h.
-        below = tail.shifted(mean - math.sqrt(3) * mu)
+        distance = math.sqrt(3) * mu
+        below = tail.shifted(mean - distance)
         centre = tail.shifted(mean)
-        above = tail.shifted(mean + math.sqrt(3) * mu)
+        above = tail.shifted(mean + distance)
         return _Profile(tail.grid, (below + 4 * centre + above) / 6)
-    width = math.ceil((_DEVIATIONS * mu + mean) / tail.spacing)
+    farthest_loss = _DEVIATIONS * mu + mean
+    width = math.ceil(farthest_loss / tail.spacing)
     loss = np.arange(-width, width + 1) * tail.spacing
     z = (loss - mean) / mu
     # The trapezoid rule converges exponentially for a normal density.
-    weights = np.exp(-z * z / 2) * tail.spacing / (mu * math.sqrt(2 * math.pi))
-    return _Profile(tail.grid, np.convolve(tail.padded(width), weights, mode="valid"))
+    normaliser = mu * math.sqrt(2 * math.pi)
+    weights = np.exp(-z * z / 2) * tail.spacing / normaliser
+    values = np.convolve(tail.padded(width), weights, mode="valid")
+    return _Profile(tail.grid, values)
 
 
 def _precede_by_selection(tail: _Profile, epsilon: float) -> _Profile:
@@ -305,7 +309,9 @@ def _precede_by_selection(tail: _Profile, epsilon: float) -> _Profile:
     after = values[best + 1, columns]
     bend = 2 * at_best - before - after
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        rise = np.where(bend > 0, (after - before) ** 2 / (8 * bend), 0.0)
-        peak = at_best + rise
-    # A parabola may miss: never below the best row.
-    return _Profile(tail.grid, np.maximum(peak, np.max(values, axis=0)))
+        # How far the parabola's peak lies above its middle point.
+        parabola_rise = (after - before) ** 2 / (8 * bend)
+        peak = at_best + np.where(bend > 0, parabola_rise, 0.0)
+    # The parabola is about an inner row: the largest may be one at an end.
+    best_row = np.max(values, axis=0)
+    return _Profile(tail.grid, np.maximum(peak, best_row))

@@ -54,12 +54,14 @@ class _BernoulliPair:
         """The pair with its ratios; p is given beside b, since 1 − b may lose its digits."""
         gap = np.maximum(p - q, 0.0)  # rounding may make q > p
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # log1p where the two are close, so that nothing cancels; a difference of logarithms
-            # where they are far apart, so that no quotient overflows.
+            # Where the two are close, by log1p, so that nothing cancels.
+            not_q = np.maximum(1 - q, _TINY)
             c_near = np.log1p(gap / q)
+            d_near = np.log1p(-gap / not_q)
+            # Where they are far apart, by a difference of logarithms: no quotient overflows.
             c_far = np.log(p) - np.log(q)
-            d_near = np.log1p(-gap / np.maximum(1 - q, _TINY))
-            d_far = np.log(np.maximum(b, _TINY)) - np.log1p(-q)
+            positive_b = np.maximum(b, _TINY)
+            d_far = np.log(positive_b) - np.log1p(-q)
         c = np.where(gap < q, c_near, c_far)
         d = np.where(gap < b, d_near, d_far)
         return _BernoulliPair(q, p, b, c, d)
@@ -100,9 +102,8 @@ class _BernoulliPair:
             with np.errstate(divide="ignore", invalid="ignore"):
                 # On rise/s², which has no second root at s = 0.
                 newton = s - rise / (bend - 2 * rise / s)
-            inside = (newton >= low) & (newton <= high)
             previous = s
-            s = np.where(inside, newton, (low + high) / 2)
+            s = _newton_or_middle(newton, low, high)
             # The divergence is flat at its best order, so six digits of s give twelve of it.
             if np.all(np.abs(s - previous) <= 1e-6 * s):
                 break
@@ -121,13 +122,16 @@ class _BernoulliPair:
             minus_logit = np.log1p(-self.q) - np.log(self.q)
             # At most 1e100, so that its square is finite.
             centre = np.clip(minus_logit / spread, 0.0, 1e100)
-        root = np.sqrt(np.maximum(centre * (centre - 1), 0.0))
-        low = np.maximum(centre - 1 + root, 0.0)
+        # In orders the bracket is [a₀ + √(a₀² − a₀), 2a₀ − 1/2]; s is one less.
+        square = np.maximum(centre * (centre - 1), 0.0)
+        narrow_peak = centre - 1 + np.sqrt(square)
+        wide_peak = 2 * centre - 1.5
+        low = np.maximum(narrow_peak, 0.0)
         # The derivative at order 1 is half the variance of the log-likelihood ratio less its mean:
         # order 1 is best where it is ≤ 0.
         half_variance = self.p * self.b * spread**2 / 2
         falls_at_one = (centre <= 1) & (half_variance <= self.kullback_leibler)
-        high = np.where(falls_at_one, 0.0, np.maximum(2 * centre - 1.5, 0.0))
+        high = np.where(falls_at_one, 0.0, np.maximum(wide_peak, 0.0))
         return low, high
 
     def divergence(self) -> tuple[Floats, Floats, Floats]:
@@ -140,14 +144,25 @@ class _BernoulliPair:
         # There R(s)/s is the Kullback–Leibler divergence, to second order in s, and 0/0 is near.
         is_limit = s < 1e-7
         safe_s = np.where(is_limit, 1.0, s)
-        level = np.where(is_limit, self.kullback_leibler, value / (safe_s * (1 + safe_s)))
+        away_from_limit = value / (safe_s * (1 + safe_s))
+        level = np.where(is_limit, self.kullback_leibler, away_from_limit)
         # p = 0 or q = 1 to the last bit
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            slope_b = np.where(is_limit, self.d - self.c, drop / safe_s) / scaled_sum
+            drop_per_s = np.where(is_limit, self.d - self.c, drop / safe_s)
+            slope_b = drop_per_s / scaled_sum
+            # The tilted law, p^a·q^(1 − a) and likewise, made to add up to 1.
             tilted_p = self.p / scaled_sum
-            slope_q = -(tilted_p / self.q - (1 - tilted_p) / (1 - self.q)) / (1 + s)
+            tilted_b = 1 - tilted_p
+            slope_q = -(tilted_p / self.q - tilted_b / (1 - self.q)) / (1 + s)
         # Rounding may leave a divergence of 0 just below 0.
         return np.maximum(level, 0.0), slope_b, slope_q
+
+
+def _newton_or_middle(newton: Floats, low: Floats, high: Floats) -> Floats:
+    """Newton's step where it stays in the bracket, else the bracket's middle (NaN is outside)."""
+    inside = (newton >= low) & (newton <= high)
+    middle = (low + high) / 2
+    return np.where(inside, newton, middle)
 
 
 def _divergence(q: Floats, b: Floats) -> Floats:
@@ -199,9 +214,8 @@ def _solve(known: Floats, rho: Floats, find_b: bool) -> Floats:
         density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = z - error * root / (slope * density)
-        inside = (newton >= low) & (newton <= high)
         previous = z
-        z = np.where(inside, newton, (low + high) / 2)
+        z = _newton_or_middle(newton, low, high)
         move = np.abs(z - previous)
         # A b below q is where D flattens out: there the rate is what settles, not z.
         rate_settled = (move * density <= 1e-17) & (rate < known) & find_b
