@@ -1,4 +1,4 @@
-"""The figures of REFERENCE.md, section 6, and what the accountants say of each other."""
+"""Figures of the ex-post accountants against closed formulas, and contracts of their curve."""
 
 import math
 

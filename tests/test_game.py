@@ -17,7 +17,7 @@ from audit.core import AuditError, Columns, UnreadableOutput
 from audit.features import WhiteBox
 from audit.game import Auto, Cache, Game, Played, Ray, Serial, carried, fingerprint, memory, sources
 from audit.mechanisms.composition import Composition
-from audit.mechanisms.geometric import Geometric
+from audit.mechanisms.geometric import GeometricMechanism
 from audit.mechanisms.laplace import Laplace
 
 
@@ -296,13 +296,14 @@ def test_columns_that_depend_on_the_data_set_are_refused():
 
 def test_the_fingerprint_knows_the_source_it_depends_on():
     about = fingerprint(game())
-    assert {"toys", "audit.features", "audit.core", "audit.privacy"} <= set(about["source"])
+    needed = {"toys", "audit.features", "audit.core", "audit.privacy.notions"}
+    assert needed <= set(about["source"])
     assert "audit.attackers" not in about["source"]
     assert sources(["no.such.module"]).keys() <= {"numpy"}
 
 
 def test_the_fingerprint_tells_apart_what_a_composition_is_made_of():
-    one, other = (game(mechanism=Composition([part(eps=1)])) for part in (Laplace, Geometric))
+    one, other = (game(mechanism=Composition([part(eps=1)])) for part in (Laplace, GeometricMechanism))
     # their fields are the same
     assert Cache(Path("r"), one).folder != Cache(Path("r"), other).folder
     assert "audit.mechanisms.geometric" in fingerprint(other)["source"]

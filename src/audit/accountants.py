@@ -1,5 +1,4 @@
-"""Accountants of privacy that is reported after the fact: what a run has spent is part of its
-output.
+"""Accountants of ex-post privacy: what a run has spent is part of its output.
 
 A mechanism returns (y, ε). It is ex-post Rényi private of order α if, for all neighbours X and X'
 in either direction,
@@ -30,6 +29,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import xlogy
 
 from audit.privacy import STRICT, Floats, Notion
+from audit.privacy.parameters import broadcast_floats, scalar_or_array
 
 Order = Annotated[float, Field(gt=1, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -39,31 +39,36 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def check_ladder(ladder: Sequence[float]) -> None:
-    """Raise AuditError if ``ladder`` is no ascending list of positive numbers.
+    """Raise ValueError if ``ladder`` is no ascending list of positive, finite numbers.
 
     Raises:
-        ValueError: one line.
+        ValueError: one line, with the ladder.
 
-    >>> check_ladder((0.5, 0.25))
+    >>> check_ladder((0.5, 0.25))  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: the ladder (0.5, 0.25) does not increase: every ε must be larger than the one before, the first above 0
+    ValueError: the ladder (0.5, 0.25) does not increase: every ε must be larger than the one
+        before, the first above 0
     """
-    steps = np.diff(np.concatenate([[0.0], np.asarray(ladder, float)]))
-    if not len(ladder) or not np.all(steps > 0) or not np.all(np.isfinite(ladder)):
-        told = ", ".join(f"{eps:g}" for eps in ladder)
+    from_zero = np.concatenate([[0.0], np.asarray(ladder, float)])
+    increases = len(ladder) > 0 and np.all(np.diff(from_zero) > 0)
+    if not increases or not np.all(np.isfinite(ladder)):
+        listed = ", ".join(f"{eps:g}" for eps in ladder)
         raise ValueError(
-            f"the ladder ({told}) does not increase: every ε must be larger than the one before, "
+            f"the ladder ({listed}) does not increase: every ε must be larger than the one before, "
             "the first above 0"
         )
 
 
 def precisions(ladder: ArrayLike, order: float, sensitivity: float) -> Floats:
-    """P_k = 1/σ_k² = 2ε_k/(αΔ²): what a Gaussian release of Rényi cost ε_k has, one a step.
+    """P_k = 1/σ_k² = 2ε_k/(αΔ²): the precision of a Gaussian release of Rényi cost ε_k.
 
     Args:
         ladder: ε_k ≥ 0 of the given order.
         order: α > 1.
         sensitivity: Δ > 0 in L2.
+
+    Returns:
+        P_k ≥ 0, one a step.
 
     References:
         Mironov, arXiv:1702.07476, Proposition 7.
@@ -75,7 +80,7 @@ def precisions(ladder: ArrayLike, order: float, sensitivity: float) -> Floats:
 
 
 def gaussian_cost(sigma: float, order: float, sensitivity: float) -> float:
-    """αΔ²/(2σ²): Rényi cost of one Gaussian release.
+    """αΔ²/(2σ²): the Rényi cost of one Gaussian release.
 
     >>> gaussian_cost(1.0, 3.0, 1.0)
     1.5
@@ -87,20 +92,20 @@ def gaussian_cost(sigma: float, order: float, sensitivity: float) -> float:
 
 
 def in_sequence(costs: Sequence[float]) -> float:
-    """Σ ε_k: what a sequence has spent whose steps, costs and end may all depend on what came out
-    before.
+    """Σ ε_k: what an adaptive sequence has spent.
 
-    Π e^((1 − α)ε_k)·ratio_k^α is a nonnegative supermartingale, so optional stopping costs nothing.
+    Its steps, costs and end may all depend on the outputs before: Π e^((1 − α)ε_k)·ratio_k^α is a
+    nonnegative supermartingale, so optional stopping costs nothing.
 
     References:
         arXiv:2509.22213 (the accountant); Doob's optional stopping for nonnegative
             supermartingales.
     """
-    return math.fsum(costs)
+    return math.fsum(costs)  # the exact sum, rounded once: the order of the costs has no effect
 
 
 def on_shared_data(training: float, checks: Sequence[float]) -> float:
-    """ε_train + Σ ε_V: the same records trained and validated, so one of them is in both.
+    """ε_train + Σ ε_V: training and validation use the same records, so one record is in both.
 
     >>> on_shared_data(0.5, [0.1, 0.1])
     0.7
@@ -109,11 +114,10 @@ def on_shared_data(training: float, checks: Sequence[float]) -> float:
 
 
 def on_disjoint_data(training: float, checks: Sequence[float]) -> float:
-    """max(ε_train, Σ ε_V): one record differs, and it is either among those that train or among
-    those that validate.
+    """max(ε_train, Σ ε_V): the record that differs is either trained on or validated on.
 
-    Which one is not known, so the larger is to be reported; the validation part alone is a
-    violation.
+    Which of the two is not known, so the larger one is to be reported; to report the validation
+    part alone is a violation.
 
     >>> on_disjoint_data(0.5, [0.1, 0.1])
     0.5
@@ -125,10 +129,10 @@ def on_disjoint_data(training: float, checks: Sequence[float]) -> float:
 
 
 def pure_to_renyi(eps: float, order: float) -> float:
-    """ln[(sinh αε − sinh (α − 1)ε)/sinh ε]/(α − 1): the Rényi cost of anything that is ε-DP, such
-    as AboveThreshold.
+    """ln[(sinh αε − sinh (α − 1)ε)/sinh ε]/(α − 1): the Rényi cost of any ε-DP mechanism.
 
-    It is that of randomised response, the worst of all ε-DP mechanisms; below αε²/2.
+    Such as AboveThreshold. It is the cost of randomised response, the worst of all ε-DP mechanisms,
+    and is below αε²/2.
 
     Args:
         eps: ε ≥ 0.
@@ -142,17 +146,22 @@ def pure_to_renyi(eps: float, order: float) -> float:
     """
     if eps == 0:
         return 0.0
-    # p^α·q^(1 − α) + q^α·p^(1 − α) with p = e^ε/(1 + e^ε), in logarithms.
-    log_p, log_q = -math.log1p(math.exp(-eps)), -eps - math.log1p(math.exp(-eps))
-    both = np.logaddexp(order * log_p + (1 - order) * log_q, order * log_q + (1 - order) * log_p)
-    return float(both) / (order - 1)
+    # p^α·q^(1 − α) + q^α·p^(1 − α) with p = e^ε/(1 + e^ε) and q = 1 − p, in logarithms: sinh
+    # overflows at αε > 710, and its difference cancels at a small ε.
+    log_normaliser = math.log1p(math.exp(-eps))
+    log_p = -log_normaliser
+    log_q = -eps - log_normaliser
+    log_true_answer = order * log_p + (1 - order) * log_q
+    log_false_answer = order * log_q + (1 - order) * log_p
+    log_moment = float(np.logaddexp(log_true_answer, log_false_answer))
+    return log_moment / (order - 1)
 
 
 # --- conversions ----------------------------------------------------------------------------------
 
 
 def probabilistic(eps: float, order: float, delta: float) -> float:
-    """ε + ln(1/δ)/(α − 1): but for outputs of mass δ, no log-likelihood ratio is larger.
+    """ε + ln(1/δ)/(α − 1): no log-likelihood ratio is larger, except on outputs of mass δ.
 
     It follows from Markov's inequality on W^((α − 1)/α). It is not immune to post-processing;
     `approximate` is.
@@ -168,8 +177,9 @@ def probabilistic(eps: float, order: float, delta: float) -> float:
 
 
 def approximate(eps: float, order: float, delta: float) -> float:
-    """ε + ln((α − 1)/α) − (ln δ + ln α)/(α − 1), at least 0: an ex-post (ε, δ) that post-processing
-    does not harm.
+    """ε + ln((α − 1)/α) − (ln δ + ln α)/(α − 1), at least 0: an ex-post (ε, δ).
+
+    It is immune to post-processing.
 
     References:
         Canonne, Kamath, Steinke, arXiv:2004.00010, Proposition 12; ex post: arXiv:2509.22213.
@@ -177,9 +187,10 @@ def approximate(eps: float, order: float, delta: float) -> float:
     >>> [round(approximate(0.5, order, 1e-5), 4) for order in (10, 20, 50)]
     [1.418, 0.897, 0.6349]
     """
-    return max(
-        0.0, eps + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
-    )
+    log_delta_order = math.log(delta) + math.log(order)
+    # log1p(−1/α) is ln((α − 1)/α) to the last digit also at a large α.
+    converted = eps + math.log1p(-1 / order) - log_delta_order / (order - 1)
+    return max(0.0, converted)
 
 
 def best_order(
@@ -187,8 +198,8 @@ def best_order(
 ) -> float:
     """The order in (1, 10⁶] at which ``convert(cost(order), order, delta)`` is least.
 
-    To be chosen before the run, for the cost that is expected: an order picked by what a run spent
-    is chosen on its output, which no conversion pays for.
+    Choose it before the run, for the cost that is expected. An order that is picked by what a run
+    spent depends on its output, which no conversion accounts for.
 
     Args:
         cost: order → Rényi ε that is planned for, such as ``lambda order: order * rho``.
@@ -199,15 +210,19 @@ def best_order(
     11.73
     """
 
-    def value(log_excess: float) -> float:
+    def epsilon(log_excess: float) -> float:
         order = 1 + math.exp(log_excess)
         return convert(cost(order), order, delta)
 
+    # In ln(α − 1), since good orders span decades. A grid first: a cost may have several minima.
     grid = np.linspace(math.log(1e-3), math.log(1e6), 200)
-    place = int(np.argmin([value(x) for x in grid]))
-    around = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
-    found = minimize_scalar(value, bounds=around, method="bounded", options={"xatol": 1e-10})
-    return 1 + math.exp(float(found.x))
+    best = int(np.argmin([epsilon(log_excess) for log_excess in grid]))
+    left = grid[max(best - 1, 0)]
+    right = grid[min(best + 1, len(grid) - 1)]
+    minimum = minimize_scalar(
+        epsilon, bounds=(left, right), method="bounded", options={"xatol": 1e-10}
+    )
+    return 1 + math.exp(float(minimum.x))
 
 
 # --- as a family of tradeoff curves ---------------------------------------------------------------
@@ -219,23 +234,31 @@ def bernoulli_renyi(order: float, alpha: Floats, beta: Floats) -> Floats:
     >>> float(bernoulli_renyi(2.0, np.array(0.25), np.array(0.25)).round(6))
     0.847298
     """
-    p = 1 - beta
+    tpr = 1 - beta
     with np.errstate(divide="ignore", invalid="ignore"):
-        hit = np.where(p > 0, xlogy(order, p) - xlogy(order - 1, alpha), -np.inf)
-        miss = np.where(beta > 0, xlogy(order, beta) - xlogy(order - 1, 1 - alpha), -np.inf)
-        level = np.logaddexp(hit, miss) / (order - 1)
-    return np.where(alpha + beta >= 1, 0.0, np.maximum(level, 0.0))
+        log_yes = _log_term(order, tpr, alpha)
+        log_no = _log_term(order, beta, 1 - alpha)
+        divergence = np.logaddexp(log_yes, log_no) / (order - 1)
+    # Rounding may leave a divergence of 0 just below 0.
+    nonnegative = np.maximum(divergence, 0.0)
+    return np.where(alpha + beta >= 1, 0.0, nonnegative)
+
+
+def _log_term(order: float, present: Floats, absent: Floats) -> Floats:
+    """ln(present^order·absent^(1 − order)) of one outcome's two probabilities."""
+    difference = xlogy(order, present) - xlogy(order - 1, absent)
+    # An outcome that present never has adds nothing, also where absent never has it (∞ − ∞).
+    return np.where(present > 0, difference, -np.inf)
 
 
 @dataclass(frozen=True, config=STRICT)
 class RenyiSide:
-    """D_order(present ‖ absent) ≤ top + s, or D_order(absent ‖ present) ≤ top + s: one half of
-    `ExPostRDP`.
+    """One half of `ExPostRDP`: D_order(present ‖ absent) ≤ top + s, or the reverse.
 
     Args:
         order: α > 1.
         top: the largest ε that is ever reported.
-        mirrored: the second of the two.
+        mirrored: the reverse, D_order(absent ‖ present) ≤ top + s.
     """
 
     order: Order
@@ -246,30 +269,25 @@ class RenyiSide:
 
     def beta(self, alpha: ArrayLike, parameter: ArrayLike) -> Any:
         """See `Notion.beta`; by bisection."""
-        a, s = (
-            np.array(v)
-            for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(parameter, float))
-        )
-        low, high, level = np.zeros_like(a), 1 - a, self.top + s
-        for _ in range(64):
+        a, s = broadcast_floats(alpha, parameter)
+        level = self.top + s
+        low = np.zeros_like(a)
+        high = 1 - a  # there the divergence is 0
+        for _ in range(64):  # halvings: to the last bit of a double in [0, 1]
             middle = (low + high) / 2
             allowed = self._divergence(a, middle) <= level
-            low, high = np.where(allowed, low, middle), np.where(allowed, middle, high)
-        b = np.where(
-            np.isinf(s) | (self._divergence(a, np.zeros_like(a)) <= level),
-            0.0,
-            np.minimum(high, 1 - a),
-        )
-        return float(b) if b.ndim == 0 else b
+            low = np.where(allowed, low, middle)
+            high = np.where(allowed, middle, high)
+        zero_allowed = self._divergence(a, np.zeros_like(a)) <= level
+        # The upper end: the rounding is towards an FNR that is allowed.
+        b = np.where(np.isinf(s) | zero_allowed, 0.0, np.minimum(high, 1 - a))
+        return scalar_or_array(b)
 
     def parameter(self, alpha: ArrayLike, beta: ArrayLike) -> Any:
         """See `Notion.parameter`."""
-        a, b = (
-            np.array(v)
-            for v in np.broadcast_arrays(np.asarray(alpha, float), np.asarray(beta, float))
-        )
+        a, b = broadcast_floats(alpha, beta)
         s = np.maximum(self._divergence(a, b) - self.top, 0.0)
-        return float(s) if s.ndim == 0 else s
+        return scalar_or_array(s)
 
     def label(self, parameter: float) -> str:
         """See `Notion.label`."""
@@ -277,25 +295,28 @@ class RenyiSide:
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
         """Where the curve reaches 0."""
-        return () if self.mirrored else (math.exp(-self.top - parameter),)
+        if self.mirrored:
+            return ()
+        return (math.exp(-self.top - parameter),)
 
     def pieces(self) -> tuple[Notion, ...]:
         """The family itself."""
         return (self,)
 
     def _divergence(self, a: Floats, b: Floats) -> Floats:
-        # By complement, D(Bernoulli(alpha) ‖ Bernoulli(1 − beta)) is the first one with the two
-        # rates exchanged.
-        return bernoulli_renyi(self.order, *((b, a) if self.mirrored else (a, b)))
+        if self.mirrored:
+            # By complement, D(Bernoulli(alpha) ‖ Bernoulli(1 − beta)) is the first one with the two
+            # rates exchanged.
+            return bernoulli_renyi(self.order, b, a)
+        return bernoulli_renyi(self.order, a, b)
 
 
 @dataclass(frozen=True, config=STRICT)
 class ExPostRDP:
-    """E[W] ≤ e^((order − 1)s): every reported ε is too low by s at most. The claim is s = 0:
-    reports are true.
+    """E[W] ≤ e^((order − 1)s): every reported ε is too low by s at most.
 
-    What guesses alone can say of that: reports are never above ``top``, so the whole is Rényi
-    private at top + s, whose curve this is. It holds but says little;
+    The claim is s = 0: reports are true. The curve is what guesses alone can test: reports are
+    never above ``top``, so the mechanism is Rényi private at top + s. That holds but says little;
     `audit.estimators.ex_post.ExPost` reads the reports too, and bounds s.
 
     Args:
@@ -317,27 +338,35 @@ class ExPostRDP:
 
     def beta(self, alpha: ArrayLike, parameter: ArrayLike) -> Any:
         """See `Notion.beta`."""
-        b = np.maximum(*(piece.beta(alpha, parameter) for piece in self.pieces()))
-        return float(b) if np.ndim(b) == 0 else b
+        forward, reverse = self.pieces()
+        highest = np.maximum(forward.beta(alpha, parameter), reverse.beta(alpha, parameter))
+        return scalar_or_array(highest)
 
     def parameter(self, alpha: ArrayLike, beta: ArrayLike) -> Any:
         """See `Notion.parameter`."""
-        s = np.maximum(*(piece.parameter(alpha, beta) for piece in self.pieces()))
-        return float(s) if np.ndim(s) == 0 else s
+        forward, reverse = self.pieces()
+        s = np.maximum(forward.parameter(alpha, beta), reverse.parameter(alpha, beta))
+        return scalar_or_array(s)
 
     def label(self, parameter: float) -> str:
         """See `Notion.label`."""
-        said = f" with ε reported {parameter:.4g} too low" if parameter > 0 else ""
-        return f"{self.order:.4g}-ex-post-RDP" + said
+        claim = f"{self.order:.4g}-ex-post-RDP"
+        if parameter > 0:
+            return f"{claim} with ε reported {parameter:.4g} too low"
+        return claim
 
     def kinks(self, parameter: float) -> tuple[float, ...]:
-        """Where FPR = FNR, and the halves cross."""
+        """Where FPR = FNR: there the halves cross."""
         level = self.top + parameter
 
         def excess(rate: float) -> float:
-            return float(bernoulli_renyi(self.order, np.array(rate), np.array(rate))) - level
+            rates = np.array(rate)
+            return float(bernoulli_renyi(self.order, rates, rates)) - level
 
-        return (float(brentq(excess, 1e-300, 0.5, xtol=1e-15)),) if excess(1e-300) > 0 else ()
+        least_rate = 1e-300
+        if excess(least_rate) <= 0:  # the corner is nearer to 0 than a double can tell
+            return ()
+        return (float(brentq(excess, least_rate, 0.5, xtol=1e-15)),)
 
     def pieces(self) -> tuple[Notion, ...]:
         """The two directions."""

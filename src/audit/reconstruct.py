@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass
 from scipy.special import ndtr
 
 from audit.core import AuditError
-from audit.privacy import GDP, STRICT, eps_from_rho, guess_rate, rho_from_eps_delta
+from audit.privacy import GDP, STRICT, eps_from_rho, max_accuracy, rho_from_eps_delta
 
 Whole = Annotated[int, Field(ge=1)]
 Grid = Annotated[
@@ -113,7 +113,7 @@ class Reconstruction:
             share=share,
             error=error,
             predicted=float(predicted(self.n, self.m, sd)),
-            allowed=guess_rate(GDP(), math.sqrt(self.m) / sd),
+            allowed=max_accuracy(GDP(), math.sqrt(self.m) / sd),
         )
 
 

@@ -20,7 +20,15 @@ from audit.estimators.joint_bayes import JointBayes
 from audit.estimators.one_run import OneRun, guesses, ideal_guesses
 from audit.estimators.one_run_betting import OneRunBetting
 from audit.estimators.one_run_fdp import OneRunFDP
-from audit.privacy import GDP, ZCDP, ApproximateDP, Line, PureDP, eps_from_rho, gdp_epsilon
+from audit.privacy import (
+    GDP,
+    ZCDP,
+    ApproximateDP,
+    ApproximateDPSide,
+    PureDP,
+    eps_from_rho,
+    gdp_epsilon,
+)
 
 ALL = (OneRun, OneRunFDP, OneRunBetting)
 FALSE = 1e-6
@@ -238,7 +246,7 @@ def dataclass_slice(scores, where):
 @pytest.mark.parametrize("make", [OneRun, OneRunBetting])
 def test_a_piece_of_a_notion_is_refused(make):
     with pytest.raises(NotApplicable, match="pure and approximate"):
-        make()(evidence(np.ones(10), np.ones(10, bool)), Line(0.01))
+        make()(evidence(np.ones(10), np.ones(10, bool)), ApproximateDPSide(0.01))
 
 
 @pytest.mark.parametrize("make", [Betting, ClopperPearson, Curve, CurveBetting, DKW, JointBayes])

@@ -19,7 +19,7 @@ from scipy.interpolate import CubicHermiteSpline, CubicSpline
 from scipy.special import ndtr, ndtri
 
 from audit.core import Array
-from audit.privacy import ZCDP, Direction, Notion
+from audit.privacy import ZCDP, Notion, ZCDPSide
 
 
 def kappa(significance: float) -> float:
@@ -161,7 +161,7 @@ def pieces_of(notion: Notion, parameter: float) -> tuple[Piece, ...]:
     slow to solve for, is a spline there: it orders tables and places points, no size is computed
     with it.
     """
-    slow = isinstance(notion, ZCDP | Direction)
+    slow = isinstance(notion, ZCDP | ZCDPSide)
     fpr, fnr = _points(notion, parameter, 240 if slow else 500)
     z = ndtri(fpr)
     w = ndtri(fnr)

@@ -39,7 +39,7 @@ def target_mu(claim: Claim, implied: float | None) -> float:
     fpr = fnr."""
     if implied is not None:
         return implied
-    miss = 1 - privacy.guess_rate(claim.notion, claim.parameter)
+    miss = 1 - privacy.max_accuracy(claim.notion, claim.parameter)
     return float(privacy.mu_hat(miss, miss))
 
 

@@ -110,14 +110,16 @@ def adaptive_mu(rho: float, columns: int) -> float:
 
     def steps(units: float) -> tuple[privacy.Step, ...]:
         sigma, epsilon = _noise(units * unit)
-        return (privacy.Selection(float(epsilon)), privacy.GaussianStep(float(1 / sigma)))
+        return (privacy.SelectionStep(float(epsilon)), privacy.GaussianStep(float(1 / sigma)))
 
     @functools.cache
     def rest(spent: int, halvings: int) -> tuple[privacy.Step, ...]:
         cost, left = 4**halvings, (ROUNDS - MEASURING) * columns - spent
         if left < 2 * cost:
             return steps(left)
-        after = privacy.Either((rest(spent + cost, halvings), rest(spent + cost, halvings + 1)))
+        after = privacy.AdaptiveBranch(
+            (rest(spent + cost, halvings), rest(spent + cost, halvings + 1))
+        )
         return (*steps(cost), after)
 
     first = privacy.GaussianStep(math.sqrt(2 * MEASURING * columns * unit))

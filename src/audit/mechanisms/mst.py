@@ -107,7 +107,7 @@ def adaptive_mu(rho: float, columns: int) -> float:
     (0.4586, 0.4634, 0.4548)
     """
     steps, noise = columns - 1, privacy.GaussianStep(math.sqrt(2 * rho / 3))
-    selection = privacy.Selection(math.sqrt(8 * rho / 3 / steps))
+    selection = privacy.SelectionStep(math.sqrt(8 * rho / 3 / steps))
     return privacy.adaptive_mu([noise, *[selection] * steps, noise])
 
 

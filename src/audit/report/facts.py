@@ -16,9 +16,9 @@ from audit.privacy import (
     PureDP,
     eps_from_rho,
     gdp_epsilon,
-    guess_rate,
-    posterior_cap,
-    power,
+    max_accuracy,
+    max_posterior,
+    max_tpr,
 )
 from audit.report.controls import control_of
 from audit.report.curves import tradeoff
@@ -179,8 +179,8 @@ def meaning(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     parameters = (claim.parameter, found.lower)
     delta = _delta(result)
     cap = [percent_of(_posterior(claim.notion, parameter, delta)) for parameter in parameters]
-    guess = [percent_of(guess_rate(claim.notion, parameter)) for parameter in parameters]
-    caught = [percent_of(float(power(claim.notion, parameter, 0.05))) for parameter in parameters]
+    guess = [percent_of(max_accuracy(claim.notion, parameter)) for parameter in parameters]
+    caught = [percent_of(float(max_tpr(claim.notion, parameter, 0.05))) for parameter in parameters]
     header = (
         "an attacker's",
         f"the claim, {claim}",
@@ -216,14 +216,14 @@ def _posterior(notion: Notion, parameter: float, delta: float) -> float | None:
     """Cap on the belief from 1/2 at the ε that ``parameter`` buys at ``delta``; None where it buys
     none."""
     if isinstance(notion, ApproximateDP | PureDP):
-        return posterior_cap(parameter)
+        return max_posterior(parameter)
     if parameter == 0 or delta == 0:
         return 0.5 if parameter == 0 else 1.0
     if math.isinf(parameter):
         return 1.0
     if isinstance(notion, GDP):
-        return posterior_cap(gdp_epsilon(parameter, delta))
-    return posterior_cap(eps_from_rho(parameter, delta)) if isinstance(notion, ZCDP) else None
+        return max_posterior(gdp_epsilon(parameter, delta))
+    return max_posterior(eps_from_rho(parameter, delta)) if isinstance(notion, ZCDP) else None
 
 
 def slack(result: Result) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from audit.core import Array, Fold, Result
 from audit.criteria import sweep, upper_rate
-from audit.privacy import ApproximateDP, guess_rate, mu_hat
+from audit.privacy import ApproximateDP, max_accuracy, mu_hat
 from audit.report.curves import BAND, Frontier, band, frontiers, tradeoff
 from audit.report.sentences import distinct, number, percent
 from audit.report.style import FRAME, INK, label_box, new_axes, new_figure
@@ -90,7 +90,7 @@ def _forbidden(ax: Axes, result: Result) -> None:
     claim = result.claims[0]
     alpha, beta = Frontier("", "", claim.notion, claim.parameter).curve()
     ax.fill_between(alpha, 0, beta, color=INK["implied"], alpha=0.09, lw=0)
-    if 1 - guess_rate(claim.notion, claim.parameter) > 0.1:
+    if 1 - max_accuracy(claim.notion, claim.parameter) > 0.1:
         ax.text(0.03, 0.03, "the claim forbids\nwhat is down here", color=INK["muted"], va="bottom")
 
 

@@ -48,7 +48,9 @@ def test_it_claims_what_the_honest_one_claims_and_refuses_a_share_of_none(honest
 def test_with_all_of_the_noise_it_is_the_honest_one(option, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = option.removesuffix("_less_noise")
-    words = ["canary=coins", "backend=serial"] if name == "answers" else ["backend=serial"]
+    words = ["backend=serial"]
+    if name == "answers":
+        words += ["canary=coins", "protocol=one_run"]
     plan = compose(f"mechanism=broken/{option}", "mechanism.noise_fraction=1", *words)
     honest = compose(f"mechanism={name}", *words)
     outputs = []
