@@ -36,10 +36,14 @@ from audit.privacy import GDP, ZCDP, ApproximateDP, Notion, PureDP
 RIVAL = "privacy-estimates==0.1.0.post1"
 DELTA = 1e-5
 COMPARED = (
-    Counts(fp=250, tn=2250, fn=500, tp=2000), Counts(fp=0, tn=100, fn=0, tp=100), Counts(fp=512, tn=1, fn=0, tp=487),
-    Counts(fp=949, tn=1051, fn=743, tp=1257), Counts(fp=0, tn=5000, fn=2500, tp=2500),
-    Counts(fp=20_000, tn=80_000, fn=30_000, tp=70_000), Counts(fp=10**6, tn=9 * 10**6, fn=3 * 10**6, tp=7 * 10**6),
-)  # fmt: skip
+    Counts(fp=250, tn=2250, fn=500, tp=2000),
+    Counts(fp=0, tn=100, fn=0, tp=100),
+    Counts(fp=512, tn=1, fn=0, tp=487),
+    Counts(fp=949, tn=1051, fn=743, tp=1257),
+    Counts(fp=0, tn=5000, fn=2500, tp=2500),
+    Counts(fp=20_000, tn=80_000, fn=30_000, tp=70_000),
+    Counts(fp=10**6, tn=9 * 10**6, fn=3 * 10**6, tp=7 * 10**6),
+)
 
 
 def least(call: Callable[[], object], times: int = 3) -> tuple[float, object]:
@@ -159,7 +163,8 @@ def compared() -> None:
         )
         told = f"{their_value:.4f}" if isinstance(their_value, float) else str(their_value)
         print(
-            f"{c.fp:>9}{c.tn:>9}{c.fn:>9}{c.tp:>9}{value:>10.4f}{ms:>8.2f}{told:>12}{their_ms:>10.1f}{their_ms / ms:>8.0f}"
+            f"{c.fp:>9}{c.tn:>9}{c.fn:>9}{c.tp:>9}{value:>10.4f}{ms:>8.2f}"
+            f"{told:>12}{their_ms:>10.1f}{their_ms / ms:>8.0f}"
         )
 
 

@@ -31,19 +31,34 @@ from audit.mechanisms.mst import MST
 
 CONSTANTS = Path(cost.__file__).with_name("cost.csv")
 LEARNERS = ("Logistic", "XGBoost", "GradientBoosting", "RandomForest")
-QUICK = ["mechanism=gaussian", "features=white_box", "attacker=likelihood_ratio", "protocol=crossfit", "estimator=curve",
-         "backend=serial"]  # fmt: skip
+QUICK = [
+    "mechanism=gaussian",
+    "features=white_box",
+    "attacker=likelihood_ratio",
+    "protocol=crossfit",
+    "estimator=curve",
+    "backend=serial",
+]
 UNSEEN = {
     "complete AIM, hybrid, logistic, 20,000 trials, two Ray workers": (
         ["mechanism=aim", "attacker=logistic", "trials=20000", "backend=ray", "backend.workers=2"],
-        cost.Work("AIM Hybrid", 20_000, AIM(1, 0.01).block, "Logistic", 8000, 8000, workers=2, ray=True),
+        cost.Work(
+            "AIM Hybrid", 20_000, AIM(1, 0.01).block, "Logistic", 8000, 8000, workers=2, ray=True
+        ),
     ),
     "complete MST, white box, likelihood ratio, crossfit, curve, 200,000 trials": (
-        ["mechanism=mst", "features=white_box", "attacker=likelihood_ratio", "protocol=crossfit", "estimator=curve",
-         "trials=200000", "backend=serial"],
+        [
+            "mechanism=mst",
+            "features=white_box",
+            "attacker=likelihood_ratio",
+            "protocol=crossfit",
+            "estimator=curve",
+            "trials=200000",
+            "backend=serial",
+        ],
         cost.Work("MST WhiteBox", 200_000, MST(1, 0.01).block, "LikelihoodRatio", 0, 190_000),
     ),
-}  # fmt: skip
+}
 """Commands that no constant was fitted on; they were chosen before the constants were."""
 
 
@@ -155,8 +170,11 @@ def fit() -> None:
 
 
 def check() -> None:
-    print("| command not fitted on | foretold | passed | ratio | GiB foretold | taken | a worker, foretold | taken |\n"
-          "|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| command not fitted on | foretold | passed | ratio | GiB foretold | taken | a worker, "
+        "foretold | taken |\n"
+        "|---|---|---|---|---|---|---|---|"
+    )
     for name, (words, work) in UNSEEN.items():
         told, took = cost.cost(work, cost.parts()), whole(words)
         print(

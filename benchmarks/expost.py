@@ -75,8 +75,11 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     given = parser.parse_args()
     black, trees = Logistic(), XGBoost(max_depth=3, colsample_bytree=1.0)
-    rows = [(m, a, given.seeds, given.trials) for m in (Brownian(), LaplaceReduction(), TrainAndCheck())
-            for a in (LikelihoodRatio(), black)]  # fmt: skip
+    rows = [
+        (m, a, given.seeds, given.trials)
+        for m in (Brownian(), LaplaceReduction(), TrainAndCheck())
+        for a in (LikelihoodRatio(), black)
+    ]
     for broken in (FreshNoise(), PreviousStep(), ValidationOnly()):
         rows += [
             (broken, a, given.broken_seeds, given.broken_trials) for a in (LikelihoodRatio(), black)

@@ -59,10 +59,20 @@ def words_of(name: str, target: str, module: str, seed: int, root: str) -> list[
     claim = list(case.claim)
     if target in KEEPS_LESS:
         claim[claim.index("eps=1")] = f"eps={KEEPS_LESS[target]:g}"
-    pair = [f"canary.{side}={json.dumps(data).replace(' ', '')}" for side, data in
-            (("absent", case.absent), ("present", case.present))]  # fmt: skip
-    return ["mechanism=callable", f"mechanism.target={module}:{target}", *claim, "canary=pair", *pair,
-            "backend=serial", f"seed={seed}", f"root={root}"]  # fmt: skip
+    pair = [
+        f"canary.{side}={json.dumps(data).replace(' ', '')}"
+        for side, data in (("absent", case.absent), ("present", case.present))
+    ]
+    return [
+        "mechanism=callable",
+        f"mechanism.target={module}:{target}",
+        *claim,
+        "canary=pair",
+        *pair,
+        "backend=serial",
+        f"seed={seed}",
+        f"root={root}",
+    ]
 
 
 def follow(words: list[str], looks: int = 3) -> list[str]:

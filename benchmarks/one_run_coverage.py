@@ -134,9 +134,23 @@ def cells(m, audits, solved, seed):
                     clear = np.abs(np.array(bounds) - truth) > 1e-6
                     assert np.array_equal((np.array(bounds) > truth)[clear], over[:solved][clear])
                     rows.append(
-                        Row(estimate.name, notion.name, "finite-sample", nominal, name, truth, m // 2, m // 2, "all",
-                            "one_run", wrong, audits, int(over.sum()), float(np.mean(bounds)))
-                    )  # fmt: skip
+                        Row(
+                            estimate.name,
+                            notion.name,
+                            "finite-sample",
+                            nominal,
+                            name,
+                            truth,
+                            m // 2,
+                            m // 2,
+                            "all",
+                            "one_run",
+                            wrong,
+                            audits,
+                            int(over.sum()),
+                            float(np.mean(bounds)),
+                        )
+                    )
         print(f"  m={m} {name}", file=sys.stderr, flush=True)
     return rows
 

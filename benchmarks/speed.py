@@ -118,8 +118,11 @@ def theirs(python: Path, what: str, models: int) -> list[tuple[float, float]]:
 
 
 def models(names: list[str], rival: Path | None, count: int) -> None:
-    print("| mechanism | start | of the processor | 10,000 trials | of the processor | dpmm, a model | of the processor |"
-          " times faster a model |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| mechanism | start | of the processor | 10,000 trials | of the processor | dpmm, a "
+        "model | of the processor | times faster a model |\n"
+        "|---|---|---|---|---|---|---|---|"
+    )
     for what in names:
         start, stage = ours(what)
         found = theirs(rival, what, count) if rival else []
@@ -176,8 +179,11 @@ def white() -> None:
 def sweep() -> None:
     """Eight audits on the same trials, against one audit and what the attackers' own fits took in
     the eight."""
-    print("| of the processor, seconds | one audit | attackers' fits | eight audits | share of their sum |\n"
-          "|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| of the processor, seconds | one audit | attackers' fits | eight audits | share of "
+        "their sum |\n"
+        "|---|---|---|---|---|"
+    )
     attackers = "likelihood_ratio,logistic,xgboost,gradient_boosting"
     for mechanism in ("mst", "aim"):
         fixed = [f"mechanism={mechanism}", "backend=serial"]
@@ -213,16 +219,26 @@ def ray() -> None:
             for _ in range(3)
         )
         library.shutdown()
-    print("| complete AIM, 4,000 trials, warm | serial | one Ray worker | two | two against one | Ray's own cost |\n"
-          "|---|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| complete AIM, 4,000 trials, warm | serial | one Ray worker | two | two against one | "
+        "Ray's own cost |\n"
+        "|---|---|---|---|---|---|"
+    )
     say("seconds", serial, found[1], found[2], found[1] / found[2], f"{found[1] / serial - 1:+.1%}")
 
 
 # --- Adult ----------------------------------------------------------------------------------------
 
 
-TABLES = ((4, None, 48842), (8, None, 48842), (14, None, 1000), (14, None, 10000), (14, None, 48842), (14, 20, 48842),
-          (14, 5, 48842))  # fmt: skip
+TABLES = (
+    (4, None, 48842),
+    (8, None, 48842),
+    (14, None, 1000),
+    (14, None, 10000),
+    (14, None, 48842),
+    (14, 20, 48842),
+    (14, 5, 48842),
+)
 """Columns, most values of a column (None: as many as there are), records."""
 
 
@@ -230,8 +246,11 @@ def adult(folder: Path, trials: int) -> None:
     """Complete MST on parts of the Adult table that grow in columns, cells and records."""
     domain = json.loads((folder / "adult-domain.json").read_text("utf-8"))
     table = np.loadtxt(folder / "adult.csv", delimiter=",", skiprows=1, dtype=int)
-    print("| columns | all values | cells of all pairs | records | trials | start s | ms a trial, of the processor"
-          " | kB a row | peak GiB |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print(
+        "| columns | all values | cells of all pairs | records | trials | start s | ms a trial, "
+        "of the processor | kB a row | peak GiB |\n"
+        "|---|---|---|---|---|---|---|---|---|"
+    )
     for columns, most, records in TABLES:
         names = list(domain)[:columns]
         fold = [-(-domain[name] // (most or domain[name])) for name in names]

@@ -23,11 +23,16 @@ def watch():
         sizes = {"own": [0], "worker": [0]}
         try:
             for process in [us, *us.children(recursive=True)]:
-                name = "own" if process == us else "worker" if "ray::" in " ".join(process.cmdline()) else "other"
+                is_worker = "ray::" in " ".join(process.cmdline())
+                name = "own" if process == us else "worker" if is_worker else "other"
                 sizes.setdefault(name, [0]).append(process.memory_info().rss)
         except psutil.Error:
             pass
-        now = {"own": max(sizes["own"]), "worker": max(sizes["worker"]), "together": sum(map(sum, sizes.values()))}
+        now = {
+            "own": max(sizes["own"]),
+            "worker": max(sizes["worker"]),
+            "together": sum(map(sum, sizes.values())),
+        }
         peak.update({name: max(peak[name], now[name]) for name in peak})
         time.sleep(0.03)
 watcher = threading.Thread(target=watch)

@@ -100,11 +100,16 @@ def _summary(rows: Sequence[Row]) -> list[str]:
     )
     first, worst = rows[0], max(common or rows, key=lambda row: row.rate)
     return [
-        f"`{first.estimator}`", NOTIONS[first.notion], first.kind, f"{100 * first.nominal:g}&nbsp;%", str(len(common)),
-        f"**{_percent(worst.rate)}** ({_interval(worst)})", f"{_law(worst)}, {_sides(worst)}, {_choice(worst)}",
+        f"`{first.estimator}`",
+        NOTIONS[first.notion],
+        first.kind,
+        f"{100 * first.nominal:g}&nbsp;%",
+        str(len(common)),
+        f"**{_percent(worst.rate)}** ({_interval(worst)})",
+        f"{_law(worst)}, {_sides(worst)}, {_choice(worst)}",
         f"{len(rare)} cells, ≤ {_percent(max(row.rate for row in rare))}" if rare else "–",
         str(sum(row.verdict == "exceeds" for row in rows)),
-    ]  # fmt: skip
+    ]
 
 
 def coverage_by_law() -> str:
@@ -132,11 +137,20 @@ def coverage_of_protocols() -> str:
     """Whole pipelines: attack fitted, threshold chosen, folds tested."""
     rows = [row for row in read() if row.protocol not in ("holdout", "one_run")]
     header = ["bound", "protocol", "scores", "trials a side", "audits", "rate (95 % interval)"]
-    return table(header, [
-        [f"`{row.estimator}`", row.protocol, _law(row), f"{row.absent:,}", f"{row.audits:,}",
-         f"{_percent(row.rate)} ({_interval(row)})"]
-        for row in rows
-    ])  # fmt: skip
+    return table(
+        header,
+        [
+            [
+                f"`{row.estimator}`",
+                row.protocol,
+                _law(row),
+                f"{row.absent:,}",
+                f"{row.audits:,}",
+                f"{_percent(row.rate)} ({_interval(row)})",
+            ]
+            for row in rows
+        ],
+    )
 
 
 def coverage_in_one_run() -> str:
@@ -212,7 +226,7 @@ def _choice(row: Row) -> str:
     return {"all": "all thresholds"}.get(row.choice, row.choice)
 
 
-# --- configuration reference ---------------------------------------------------------------------------
+# --- configuration reference ----------------------------------------------------------------------
 
 
 def options() -> str:
@@ -286,10 +300,15 @@ def published() -> str:
         for path in sorted((ROOT / "conf" / "case").glob("*.yaml"))
     ]
     rows = [
-        [f"`{path.stem}`", _said(path), *(_figure(case["published"][key]) for key in ("mu_emp", "corrected")),
-         f"`audit case={path.stem}`"]
-        for path, case in cases if "published" in (case or {})
-    ]  # fmt: skip
+        [
+            f"`{path.stem}`",
+            _said(path),
+            *(_figure(case["published"][key]) for key in ("mu_emp", "corrected")),
+            f"`audit case={path.stem}`",
+        ]
+        for path, case in cases
+        if "published" in (case or {})
+    ]
     return table(header, rows)
 
 

@@ -401,7 +401,9 @@ class Own:
             raise KeyError("lost\\nand found")
         if self.kind == "leave":
             raise SystemExit(0)
-        return None if self.kind == "none" else Out(self.kind, len(data.records) + rng.normal(size=(trials, 1)))
+        if self.kind == "none":
+            return None
+        return Out(self.kind, len(data.records) + rng.normal(size=(trials, 1)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -560,7 +562,8 @@ def test_secrets_are_in_no_file_and_no_tag(run, tmp_path, monkeypatch):
     """Under a secret's key, behind a secret's flag, or from the environment at any remove."""
     monkeypatch.setenv("AUDIT_TEST_WORD", "swordfish")
     (tmp_path / "p.py").write_text(PROGRAM)
-    argv = f"[{sys.executable},p.py,--db-password,hunter2,'--token=tiger','${{oc.env:AUDIT_TEST_WORD}}']"
+    secrets = "--db-password,hunter2,'--token=tiger','${oc.env:AUDIT_TEST_WORD}'"
+    argv = f"[{sys.executable},p.py,{secrets}]"
     words = (
         "mechanism=command",
         f"mechanism.argv={argv}",

@@ -534,8 +534,15 @@ def test_the_shipped_table_has_as_many_audits_as_it_should_and_judges_itself_the
     for each in rows:
         whole = each.law in (UNKNOWING, LIKELIHOOD)
         assert each.audits >= (20_000 if each.estimator in counted and not whole else 4_000)
-    best = [r.efficiency for r in rows if r.estimator == "curve" and r.law == "gaussian" and r.absent >= 2000
-            and r.absent == r.present and r.parameter in (0.4548, 1.0, 2.0, 3.0)]  # fmt: skip
+    best = [
+        r.efficiency
+        for r in rows
+        if r.estimator == "curve"
+        and r.law == "gaussian"
+        and r.absent >= 2000
+        and r.absent == r.present
+        and r.parameter in (0.4548, 1.0, 2.0, 3.0)
+    ]
     assert min(best) > 0.97
 
 

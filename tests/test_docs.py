@@ -260,17 +260,17 @@ def test_every_page_of_the_navigation_exists_and_no_page_is_left_out():
     assert listed == {page.name for page in DOCS.glob("*.md")}
 
 
-def test_contributing_shows_every_floor_of_the_house():
+def test_contributing_shows_every_layer():
     layers = re.search(
         r"^layers = \[(.*?)^\]",
         (ROOT / "pyproject.toml").read_text("utf-8"),
         re.MULTILINE | re.DOTALL,
     )
-    floors = [name for name in re.findall(r"\w+", layers[1]) if name != "__main__"]
+    layer_names = [name for name in re.findall(r"\w+", layers[1]) if name != "__main__"]
     table = (
         (ROOT / "CONTRIBUTING.md")
         .read_text("utf-8")
-        .split("| floor, top to bottom")[1]
+        .split("| layer, top to bottom")[1]
         .split("\n\n")[0]
     )
     shown = [
@@ -278,10 +278,11 @@ def test_contributing_shows_every_floor_of_the_house():
         for line in table.splitlines()
         for name in re.findall(r"`(\w+)/?`", line.split("|")[1:2][0])
     ]
-    assert set(shown) == set(floors), (
-        f"CONTRIBUTING.md lacks {set(floors) - set(shown)}, {set(shown) - set(floors)} are gone"
+    assert set(shown) == set(layer_names), (
+        f"CONTRIBUTING.md lacks {set(layer_names) - set(shown)}, {set(shown) - set(layer_names)} "
+        "are gone"
     )
-    assert shown == floors, "the order differs from that of pyproject.toml"
+    assert shown == layer_names, "the order differs from that of pyproject.toml"
 
 
 # --- the build ------------------------------------------------------------------------------------
@@ -293,8 +294,12 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT, capture_output=True, text=True, check=False, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 

@@ -40,11 +40,37 @@ def events(*outputs, **options):
 
 
 ODD = [
-    None, True, 3, 2.5, np.float32(1.5), 10**400, -(10**400), math.nan, math.inf, -math.inf, 1e308, "lost", b"lost",
-    np.arange(3.0), np.array([1e308, 1e308]), np.array([]), np.zeros((2, 3)), np.array([1 + 2j]),
-    np.array(["a", None], dtype=object), [1, [2, None]], (), {}, {"a": 1}, {1: "x", "b": np.ones(2)}, ValueError("no"),
-    object(), range(3), {1, 2}, pd.DataFrame({"a": [1, 2]}), np.datetime64("2026-01-01"),
-]  # fmt: skip
+    None,
+    True,
+    3,
+    2.5,
+    np.float32(1.5),
+    10**400,
+    -(10**400),
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e308,
+    "lost",
+    b"lost",
+    np.arange(3.0),
+    np.array([1e308, 1e308]),
+    np.array([]),
+    np.zeros((2, 3)),
+    np.array([1 + 2j]),
+    np.array(["a", None], dtype=object),
+    [1, [2, None]],
+    (),
+    {},
+    {"a": 1},
+    {1: "x", "b": np.ones(2)},
+    ValueError("no"),
+    object(),
+    range(3),
+    {1, 2},
+    pd.DataFrame({"a": [1, 2]}),
+    np.datetime64("2026-01-01"),
+]
 
 
 def test_any_output_becomes_the_same_finite_columns():
@@ -76,11 +102,22 @@ def test_a_row_does_not_depend_on_the_other_outputs():
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (1.0, None), (1.0, math.nan), (math.nan, math.inf), (math.inf, -math.inf), (1.0, 2.0), (1.0, "1.0"),
-        ("yes", "no, never"), (ValueError("x"), KeyError("x")), (np.zeros(3), np.zeros(4)), ({"a": 1}, {"b": 1}),
-        (np.zeros(20), np.eye(20)[19]), (1.0, np.ones(1)), ([1, 2], [[1, 2]]), (0.0, math.nan),
+        (1.0, None),
+        (1.0, math.nan),
+        (math.nan, math.inf),
+        (math.inf, -math.inf),
+        (1.0, 2.0),
+        (1.0, "1.0"),
+        ("yes", "no, never"),
+        (ValueError("x"), KeyError("x")),
+        (np.zeros(3), np.zeros(4)),
+        ({"a": 1}, {"b": 1}),
+        (np.zeros(20), np.eye(20)[19]),
+        (1.0, np.ones(1)),
+        ([1, 2], [[1, 2]]),
+        (0.0, math.nan),
     ],
-)  # fmt: skip
+)
 def test_events_that_differ_are_told_apart(one, other):
     rows = events(one, other)[1]
     assert not np.array_equal(rows[0], rows[1])
@@ -92,11 +129,14 @@ def test_words_fall_into_the_same_bucket_in_every_process():
     )
     seen = {
         subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert seen == {f"{[bucket(w, 64) for w in ('a', 'ü', 'ValueError')]}\n"}
 
 
@@ -200,10 +240,14 @@ def same_type(data, trials, rng):
 @pytest.mark.parametrize(
     ("name", "features", "leaks"),
     [
-        ("textbook", Bits(), True), ("snapped", Bits(), False), ("atom", Events(), True), ("clipped", Events(), False),
-        ("other_type", Events(), True), ("same_type", Events(), False),
+        ("textbook", Bits(), True),
+        ("snapped", Bits(), False),
+        ("atom", Events(), True),
+        ("clipped", Events(), False),
+        ("other_type", Events(), True),
+        ("same_type", Events(), False),
     ],
-)  # fmt: skip
+)
 def test_an_infinite_leak_is_found_and_its_correct_twin_is_not_accused(
     name, features, leaks, tmp_path, monkeypatch
 ):

@@ -12,15 +12,59 @@ from audit import cli
 
 SMALL = ["mechanism=gaussian", "attacker=likelihood_ratio", "backend=serial", "trials=200"]
 KEYS = [
-    *cli.GROUPS, "eps", "delta", "trials", "significance", "seed", "root", "accuse", "case", "sweep", "foo",
-    "accuse.significance", "protocol.train", "protocol.folds", "canary.rows", "canary.sizes", "mechanism.noise_fraction",
-    "mechanism/claim", "attacker.column", "criterion.threshold", "hydra.mode", "hydra.job.name",
-]  # fmt: skip
+    *cli.GROUPS,
+    "eps",
+    "delta",
+    "trials",
+    "significance",
+    "seed",
+    "root",
+    "accuse",
+    "case",
+    "sweep",
+    "foo",
+    "accuse.significance",
+    "protocol.train",
+    "protocol.folds",
+    "canary.rows",
+    "canary.sizes",
+    "mechanism.noise_fraction",
+    "mechanism/claim",
+    "attacker.column",
+    "criterion.threshold",
+    "hydra.mode",
+    "hydra.job.name",
+]
 NAMES = sorted({path.stem for path in cli.folder("conf").glob("*/*.yaml")} - {"adult", "images"})
 VALUES = [
-    "1", "0", "-1", "1e300", "1e-300", "nan", "inf", "null", "true", "'1'", "[]", "[1]", "{}", "{a:1}", "''", "…",
-    "${eps}", "${oc.env:HOME}", "${nothing}", "a b", "=", "200", "0.5", "1,2", "???", "../x", "x\ty",
-]  # fmt: skip
+    "1",
+    "0",
+    "-1",
+    "1e300",
+    "1e-300",
+    "nan",
+    "inf",
+    "null",
+    "true",
+    "'1'",
+    "[]",
+    "[1]",
+    "{}",
+    "{a:1}",
+    "''",
+    "…",
+    "${eps}",
+    "${oc.env:HOME}",
+    "${nothing}",
+    "a b",
+    "=",
+    "200",
+    "0.5",
+    "1,2",
+    "???",
+    "../x",
+    "x\ty",
+]
 WORD = st.one_of(
     st.builds(
         lambda sign, key, value: f"{sign}{key}={value}",
@@ -35,16 +79,33 @@ WORD = st.one_of(
 )
 FILES = st.dictionaries(
     st.sampled_from(
-        ["conf/config.yaml", "conf/estimator/own.yaml", "conf/attacker/logistic.yaml", "conf/case/own.yaml",
-         "conf/mechanism/own.yaml", "sweeps/own.yaml"]
+        [
+            "conf/config.yaml",
+            "conf/estimator/own.yaml",
+            "conf/attacker/logistic.yaml",
+            "conf/case/own.yaml",
+            "conf/mechanism/own.yaml",
+            "sweeps/own.yaml",
+        ]
     ),
     st.one_of(
         st.binary(max_size=20),
-        st.sampled_from([b"", b"a: 1\n", b"[1, 2]\n", b"_target_: no.Such\n", b"_target_: 5\n", b"defaults: [x]\n",
-                         b"\x89PNG\r\n\x1a\n\0\0", b"a: [\n", b"_target_: ???\n"]),
+        st.sampled_from(
+            [
+                b"",
+                b"a: 1\n",
+                b"[1, 2]\n",
+                b"_target_: no.Such\n",
+                b"_target_: 5\n",
+                b"defaults: [x]\n",
+                b"\x89PNG\r\n\x1a\n\0\0",
+                b"a: [\n",
+                b"_target_: ???\n",
+            ]
+        ),
     ),
     max_size=2,
-)  # fmt: skip
+)
 
 
 @example(words=["eps='1'"], files={})

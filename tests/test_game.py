@@ -303,7 +303,9 @@ def test_the_fingerprint_knows_the_source_it_depends_on():
 
 
 def test_the_fingerprint_tells_apart_what_a_composition_is_made_of():
-    one, other = (game(mechanism=Composition([part(eps=1)])) for part in (Laplace, GeometricMechanism))
+    one, other = (
+        game(mechanism=Composition([part(eps=1)])) for part in (Laplace, GeometricMechanism)
+    )
     # their fields are the same
     assert Cache(Path("r"), one).folder != Cache(Path("r"), other).folder
     assert "audit.mechanisms.geometric" in fingerprint(other)["source"]

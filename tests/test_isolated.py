@@ -40,12 +40,14 @@ def at_call(number, how):
         return len(data) + rng.normal()
     return f
 
-TRIAL_7 = 20 + 20 + 50 + 4  # two checks of the seed, the side without the record, and the fourth with it
+# two checks of the seed, the side without the record, and the fourth with it
+TRIAL_7 = 20 + 20 + 50 + 4
 leaves = at_call(TRIAL_7, lambda: os._exit(0))
 crashes = at_call(TRIAL_7, lambda: ctypes.string_at(0))
 is_killed = at_call(TRIAL_7, lambda: os.kill(os.getpid(), signal.SIGKILL))
 hangs = at_call(TRIAL_7, lambda: time.sleep(600))
-leaves_late = at_call(9 * 10 + 5 + 3, lambda: os._exit(0))  # with blocks of 10: in block 9, the third with the record
+# with blocks of 10: in block 9, the third with the record
+leaves_late = at_call(9 * 10 + 5 + 3, lambda: os._exit(0))
 
 def leaves_batch(data, trials, rng):
     if len(data) == 3 and trials == 50:
@@ -73,7 +75,9 @@ def raiser(error):
     return f
 
 raises_cancelled, raises_exit = raiser(asyncio.CancelledError()), raiser(GeneratorExit())
-raises_own, raises_interrupt, raises_mute = raiser(Own("x")), raiser(KeyboardInterrupt()), raiser(Mute())
+raises_own = raiser(Own("x"))
+raises_interrupt = raiser(KeyboardInterrupt())
+raises_mute = raiser(Mute())
 raises_escape = raiser(ValueError("\\x1b[31mred"))
 
 def empty(data, rng):

@@ -37,11 +37,20 @@ def game(**changes):
 def plan(tmp_path, **changes):
     count = changes.pop("count", 1000)
     given = {
-        "name": "one run", "config": {}, "mechanism": Answers(), "challenge": Coins(count=count), "features": WhiteBox(),
-        "attacker": Column(), "criterion": Advantage(), "estimators": (Estimate(), OneRunBetting()),
-        "accusing": ClopperPearson(0.01), "protocol": OneRun(trials=count), "backend": Serial(), "seed": 0,
+        "name": "one run",
+        "config": {},
+        "mechanism": Answers(),
+        "challenge": Coins(count=count),
+        "features": WhiteBox(),
+        "attacker": Column(),
+        "criterion": Advantage(),
+        "estimators": (Estimate(), OneRunBetting()),
+        "accusing": ClopperPearson(0.01),
+        "protocol": OneRun(trials=count),
+        "backend": Serial(),
+        "seed": 0,
         "root": tmp_path,
-    }  # fmt: skip
+    }
     return Plan(**(given | changes))
 
 
@@ -265,8 +274,15 @@ def test_a_report_speaks_of_canaries_and_of_no_pair(tmp_path):
     drawn = " ".join(text.get_text() for text in figures["tradeoff"].axes[0].texts)
     assert list(figures) == ["tradeoff"] and "measured on the canaries of one run" in drawn
     html = page(result, figures)
-    wrong = ("direct μ", "direct mu", "test trials", "the box is", "Clopper and Pearson place", "4 times in 5",
-             "chosen threshold")  # fmt: skip
+    wrong = (
+        "direct μ",
+        "direct mu",
+        "test trials",
+        "the box is",
+        "Clopper and Pearson place",
+        "4 times in 5",
+        "chosen threshold",
+    )
     assert not [words for words in wrong if words in html]
     assert "did on the canaries of this run" in html and "middle of the scores" in html
 

@@ -21,9 +21,14 @@ def test_the_page_leads_from_nothing_to_verdicts_in_under_five_minutes(tmp_path)
     start, verdicts = time.monotonic(), 0
     for block in BLOCKS:
         done = subprocess.run(
-            ["bash", "-eu", "-c", block], cwd=tmp_path, env=os.environ | {"PATH": path}, capture_output=True, text=True,
-            timeout=60 * MINUTES, check=False,
-        )  # fmt: skip
+            ["bash", "-eu", "-c", block],
+            cwd=tmp_path,
+            env=os.environ | {"PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=60 * MINUTES,
+            check=False,
+        )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         for promise in re.findall(r"# (no violation|violation)$", block, flags=re.MULTILINE):
             verdict = re.search(

@@ -252,9 +252,10 @@ def test_a_server_that_speaks_no_http_is_said() -> None:
         assert "\x1b" not in str(raised.value)
 
 
+EXPERIMENT = '{"experiment": {"experiment_id": "7", "name": "audit", "lifecycle_stage": "active"}}'
 LOGGED = {
-    "get-by-name": '{"experiment": {"experiment_id": "7", "name": "audit", "lifecycle_stage": "active"}}',
-    "experiments/get?": '{"experiment": {"experiment_id": "7", "name": "audit", "lifecycle_stage": "active"}}',
+    "get-by-name": EXPERIMENT,
+    "experiments/get?": EXPERIMENT,
     "runs/search": "{}",
     "set-experiment-tag": "{}",
 }

@@ -312,9 +312,10 @@ def build_ladder(config: Any, choices: dict[str, str | None], overrides: Sequenc
 
 PLAN_PAGE = """audit plan [group=option …] [key=value …] [-m]
 
-What the audit that these words describe could find, before anything is played: the mu_emp to expect from a perfect
-attack, the least μ that is detected with a chance of 80 %, the test trials that detect 1.25 times the claim so often,
-and the seconds and memory that it takes. What cannot work is refused here as it is by audit itself.
+What the audit that these words describe could find, before anything is played: the mu_emp to expect
+from a perfect attack, the least μ that is detected with a chance of 80 %, the test trials that
+detect 1.25 times the claim so often, and the seconds and memory that it takes. What cannot work is
+refused here as it is by audit itself.
 
 Examples
   audit plan trials=100000
@@ -705,8 +706,12 @@ def mask(text: str) -> str:
     'mechanism.argv=[python,mine.py,--db-password,***,--token=***]'
     >>> mask("mechanism.argv=[mine,--password,'a, b','--token=c, d',x]")
     "mechanism.argv=[mine,--password,***,'--token=***',x]"
-    >>> mask("canary.api_key=abc"), mask("mechanism.path=s3://me:pw@host/rows.csv"), mask("mechanism=broken/new_key")
-    ('canary.api_key=***', 'mechanism.path=s3://***@host/rows.csv', 'mechanism=broken/new_key')
+    >>> mask("canary.api_key=abc")
+    'canary.api_key=***'
+    >>> mask("mechanism.path=s3://me:pw@host/rows.csv")
+    'mechanism.path=s3://***@host/rows.csv'
+    >>> mask("mechanism=broken/new_key")
+    'mechanism=broken/new_key'
     """
     whole = re.fullmatch(rf"([+\w./@]*\b{SECRET})=(.+)", text, flags=re.IGNORECASE)
     if whole:
@@ -910,7 +915,8 @@ def command(overrides: Sequence[str]) -> str:
 def told_apart(overrides: Sequence[str]) -> list[str]:
     """The overrides that no other word of an audit's name tells, without prefixes and folders.
 
-    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_fraction=0.5", "canary.csv=data/adult.csv", "seed=1"])
+    >>> told_apart(["mechanism=mst", "eps=2", "+mechanism.noise_fraction=0.5",
+    ...     "canary.csv=data/adult.csv", "seed=1"])
     ['mechanism.noise_fraction=0.5', 'canary.csv=adult.csv']
     """
     pairs = (override.lstrip("+").partition("=") for override in overrides if "=" in override)

@@ -85,8 +85,12 @@ class Domain:
     def size(self, columns: Sequence[str] | None = None) -> int:
         """Number of cells of the marginal over ``columns`` (of the whole domain without argument).
 
-        >>> Domain(("age", "sex"), (5, 2)).size(), Domain(("age", "sex"), (5, 2)).size(("sex",)), Domain((), ()).size()
-        (10, 2, 1)
+        >>> Domain(("age", "sex"), (5, 2)).size()
+        10
+        >>> Domain(("age", "sex"), (5, 2)).size(("sex",))
+        2
+        >>> Domain((), ()).size()
+        1
         """
         return math.prod(self.shape(self.columns if columns is None else columns))
 
@@ -123,7 +127,8 @@ class Table:
         """Counts of the cells of ``columns``, flattened in C order, (∏ sizes,) floats; the empty
         one is the total.
 
-        >>> Table(Domain(("a", "b"), (2, 2)), np.array([[0, 1], [0, 1], [1, 1]])).marginal(("a", "b")).tolist()
+        >>> records = np.array([[0, 1], [0, 1], [1, 1]])
+        >>> Table(Domain(("a", "b"), (2, 2)), records).marginal(("a", "b")).tolist()
         [0.0, 2.0, 0.0, 1.0]
         """
         return np.bincount(self.cells(columns), minlength=self.domain.size(columns)).astype(float)
@@ -187,9 +192,9 @@ class Outputs:
 
         >>> Outputs([{"n": 3, "mean": np.array([0.5, 1.5])}]).columns().names
         ('n', 'mean[0]', 'mean[1]')
-        >>> Outputs([1.0, None]).columns()
+        >>> Outputs([1.0, None]).columns()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        audit.core.UnreadableOutput: it put out None (NoneType); release finite numbers, or count it as an event: features=events
+        audit.core.UnreadableOutput: it put out None (NoneType); release finite numbers, or ...
         """
         parts = [self._parts(place, value) for place, value in enumerate(self.values)]
         shapes = [{name: numbers.shape for name, numbers in part.items()} for part in parts]
@@ -577,7 +582,8 @@ class RankedScores:
     def auc(self, absent: Array, present: Array) -> float:
         """The area where score i counts ``absent[i]`` or ``present[i]`` times, ties counting half.
 
-        >>> RankedScores.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).auc(np.array([1, 1]), np.array([1, 1]))
+        >>> once = np.array([1, 1])
+        >>> RankedScores.of(np.array([0.0, 1.0]), np.array([1.0, 2.0])).auc(once, once)
         0.875
         """
         summed = np.concatenate([[0], np.cumsum(absent[self.order])])

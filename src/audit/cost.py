@@ -96,9 +96,15 @@ _parts = functools.cache(parts)
 def cost(work: Work, known: dict[str, Part] | None = None) -> Cost | None:
     """What ``work`` takes; None where its trials or its attacker were never measured.
 
-    >>> known = {"start": Part(4, 0, 3e8, 0), "ray": Part(8, 0, 4e8, 0), "block": Part(0, 1e-3, 0, 0),
-    ...     "sent": Part(0, 1e-9, 0, 0), "trials MST": Part(3, 5e-4, 2e8, 100), "bounds": Part(1, 1e-5, 0, 600),
-    ...     "attack Logistic": Part(0, 1e-6, 1e8, 0)}
+    >>> known = {
+    ...     "start": Part(4, 0, 3e8, 0),
+    ...     "ray": Part(8, 0, 4e8, 0),
+    ...     "block": Part(0, 1e-3, 0, 0),
+    ...     "sent": Part(0, 1e-9, 0, 0),
+    ...     "trials MST": Part(3, 5e-4, 2e8, 100),
+    ...     "bounds": Part(1, 1e-5, 0, 600),
+    ...     "attack Logistic": Part(0, 1e-6, 1e8, 0),
+    ... }
     >>> work = Work("MST", count=10_000, block=100, attacker="Logistic", fitted=4000, tested=4000)
     >>> cost(work, known).seconds.__round__(3)
     13.144

@@ -210,8 +210,12 @@ def upper_rate(errors: Array | float, others: Array | float, significance: float
     References:
         Clopper, Pearson 1934: the upper limit is a quantile of Beta(errors + 1, others).
 
-    >>> round(float(upper_rate(0, 10, 0.05)), 6), float(upper_rate(10, 0, 0.05)), float(upper_rate(0, 0, 0.05))
-    (0.258866, 1.0, 1.0)
+    >>> round(float(upper_rate(0, 10, 0.05)), 6)
+    0.258866
+    >>> float(upper_rate(10, 0, 0.05))
+    1.0
+    >>> float(upper_rate(0, 0, 0.05))
+    1.0
     """
     errors, others = np.asarray(errors, float), np.asarray(others, float)
     limit = betainccinv(errors + 1, np.where(others > 0, others, 1.0), significance)

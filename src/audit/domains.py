@@ -78,8 +78,10 @@ class Coding:
     def code(self, value: Any) -> int | None:
         """The code of one value; None where it is outside of the domain.
 
-        >>> Coding(categories=("a", "b"), missing=("?",)).code("b"), Coding(edges=(0, 18, 65)).code("65")
-        (1, 1)
+        >>> Coding(categories=("a", "b"), missing=("?",)).code("b")
+        1
+        >>> Coding(edges=(0, 18, 65)).code("65")
+        1
         >>> Coding(categories=("a", "b")).code("c") is None
         True
         """
@@ -102,8 +104,10 @@ class Coding:
     def label(self, code: int) -> str:
         """What a code means.
 
-        >>> Coding(edges=(0, 18, 65), missing=()).label(1), Coding(edges=(0, 18, 65), missing=()).label(2)
-        ('[18, 65]', 'missing')
+        >>> Coding(edges=(0, 18, 65), missing=()).label(1)
+        '[18, 65]'
+        >>> Coding(edges=(0, 18, 65), missing=()).label(2)
+        'missing'
         """
         if self.missing is not None and code == self.present:
             return "missing"
@@ -443,9 +447,9 @@ class _Parser(argparse.ArgumentParser):
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(
         prog="audit domain",
-        description="Draft a domain file for canary=tabular from a table: categories, bin edges and what "
-        "stands for a missing value. A domain is public and never read from the data that are "
-        "audited, so a person must check every entry against public knowledge, and then "
+        description="Draft a domain file for canary=tabular from a table: categories, bin edges "
+        "and what stands for a missing value. A domain is public and never read from the data that "
+        "are audited, so a person must check every entry against public knowledge, and then "
         "remove the first line. No file is overwritten.",
     )
     parser.add_argument(
@@ -461,7 +465,8 @@ def draft(table: FileTable) -> str:
     """The draft of a table's domain file, an entry a line; its first one says that a person must
     check it."""
     entries: dict[str, Any] = {
-        DRAFT: f"DRAFT, read from {table.path.name}: a person must check every entry against public "
+        DRAFT: f"DRAFT, read from {table.path.name}: a person must check every entry against "
+        "public "
         "knowledge, and then remove this line. A domain that is read from the data leaks "
         "them."
     }

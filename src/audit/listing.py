@@ -193,7 +193,8 @@ def shown(table: pandas.DataFrame) -> RenderableType:
 def _rest(row: Mapping[Any, Any]) -> str:
     """The words of a name that no other column tells.
 
-    >>> _rest({"name": "mst: mst eps=1 xgboost seed=3", "mechanism": "mst", "eps": 1.0, "attacker": "xgboost"})
+    >>> _rest({"name": "mst: mst eps=1 xgboost seed=3", "mechanism": "mst", "eps": 1.0,
+    ...     "attacker": "xgboost"})
     'mst: seed=3'
     """
     told = {str(row.get(name)) for name in SHOWN[1:]} | {

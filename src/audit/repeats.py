@@ -36,8 +36,8 @@ def copied(rows: Array, bits: Array, what: str) -> str | None:
         what: the rows are called.
 
     >>> z = np.random.default_rng(0).normal(size=400)
-    >>> copied(z, np.arange(400) < 200, "scores"), copied(np.round(z, 1), np.arange(400) < 200, "scores")
-    (None, None)
+    >>> copied(z, np.arange(400) < 200, "scores")
+    >>> copied(np.round(z, 1), np.arange(400) < 200, "scores")
     >>> copied(np.tile(z, 2), np.arange(800) < 400, "scores")
     '400 of 800 scores are exact repeats of others'
     """

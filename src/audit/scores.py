@@ -79,7 +79,8 @@ def bound(
     >>> found = bound(ins, outs, notion=PureDP(), significance=0.05, threshold=1.0)
     >>> round(found.lower, 2), found.kind, found.significance
     (0.9, 'finite-sample', 0.05)
-    >>> round(bound(ins, outs, notion=PureDP(), significance=0.05).lower, 2)  # half of them chose a threshold
+    >>> # one threshold here, chosen by half of the scores
+    >>> round(bound(ins, outs, notion=PureDP(), significance=0.05).lower, 2)
     0.81
     """
     _refuse_no_instance("notion", notion)

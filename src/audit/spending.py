@@ -22,8 +22,10 @@ def share_of_error(look: int) -> float:
     Four fifths for the first look, and half of what is left for each further one: all looks
     together spend 1.
 
-    >>> [round(share_of_error(look), 3) for look in (1, 2, 3)], round(sum(map(share_of_error, range(1, 60))), 12)
-    ([0.8, 0.1, 0.05], 1.0)
+    >>> [round(share_of_error(look), 3) for look in (1, 2, 3)]
+    [0.8, 0.1, 0.05]
+    >>> round(sum(map(share_of_error, range(1, 60))), 12)
+    1.0
     """
     return FIRST_LOOK if look == 1 else (1 - FIRST_LOOK) * 0.5 ** (look - 1)
 

@@ -61,8 +61,10 @@ def told(path: Path) -> str:
 def first_part(text: str) -> str:
     """Up to the first semicolon or full stop that ends something.
 
-    >>> first_part("All marginals, ε = 0.5; here MST and AIM are the same."), first_part("Another attacker.")
-    ('All marginals, ε = 0.5', 'Another attacker')
+    >>> first_part("All marginals, ε = 0.5; here MST and AIM are the same.")
+    'All marginals, ε = 0.5'
+    >>> first_part("Another attacker.")
+    'Another attacker'
     """
     return re.split(r";|\.(?=\s|$)", text, maxsplit=1)[0].strip()
 

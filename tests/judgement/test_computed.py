@@ -16,9 +16,17 @@ PAIRS = {"answers": ["canary=coins", "canary.count=1"]}  # of those that name no
 OWN = {"callable", "command", "stored"}  # of people's own code nothing is known
 OWN |= {"answers"}  # has many canaries, and no pair
 KNOWN = {
-    "discrete_gaussian", "exponential", "gaussian", "geometric", "laplace", "class_mean", "noisy_max", "one_hot_flip",
-    "permute_and_flip", "randomised_response",
-}  # fmt: skip
+    "discrete_gaussian",
+    "exponential",
+    "gaussian",
+    "geometric",
+    "laplace",
+    "class_mean",
+    "noisy_max",
+    "one_hot_flip",
+    "permute_and_flip",
+    "randomised_response",
+}
 
 
 def excess(option):

@@ -133,12 +133,19 @@ def trials(absent, present):
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize(("absent", "present", "stands_out"), [
-    (RNG.normal(size=2000), RNG.normal(size=2000) + 1, None),
-    (RNG.normal(size=2000), 3 * RNG.normal(size=2000), "two_sided"),
-    (RNG.integers(0, 5, 2000), np.where(RNG.random(2000) < 0.2, 2, RNG.integers(0, 5, 2000)), "atoms"),
-    (RNG.integers(0, 5, 2000), RNG.integers(0, 5, 2000), None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("absent", "present", "stands_out"),
+    [
+        (RNG.normal(size=2000), RNG.normal(size=2000) + 1, None),
+        (RNG.normal(size=2000), 3 * RNG.normal(size=2000), "two_sided"),
+        (
+            RNG.integers(0, 5, 2000),
+            np.where(RNG.random(2000) < 0.2, 2, RNG.integers(0, 5, 2000)),
+            "atoms",
+        ),
+        (RNG.integers(0, 5, 2000), RNG.integers(0, 5, 2000), None),
+    ],
+)
 def test_what_stands_out_in_the_rows(absent, present, stands_out):
     """Laws at fixed seeds; a difference is called one from 6 standard deviations on, so that chance
     has 1e-8 a column."""

@@ -15,9 +15,20 @@ from audit.mechanisms.composition import Composition
 from audit.protocols import Holdout
 
 SHELF = (
-    "laplace", "geometric", "gaussian", "discrete_gaussian", "randomised_response", "one_hot_flip", "exponential",
-    "permute_and_flip", "noisy_max", "above_threshold", "class_mean", "hierarchical_counts", "composition",
-)  # fmt: skip
+    "laplace",
+    "geometric",
+    "gaussian",
+    "discrete_gaussian",
+    "randomised_response",
+    "one_hot_flip",
+    "exponential",
+    "permute_and_flip",
+    "noisy_max",
+    "above_threshold",
+    "class_mean",
+    "hierarchical_counts",
+    "composition",
+)
 
 
 def all_with_noise(mechanism, share):

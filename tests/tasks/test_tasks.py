@@ -107,8 +107,17 @@ def test_adult_from_a_file(tmp_path):
 
 
 def test_adult_from_openml_is_coded_in_public_bins(monkeypatch):
-    row = {"age": 39, "education-num": 13, "marital-status": "Never-married", "relationship": "Husband", "sex": "Male",
-           "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40, "class": ">50K"}  # fmt: skip
+    row = {
+        "age": 39,
+        "education-num": 13,
+        "marital-status": "Never-married",
+        "relationship": "Husband",
+        "sex": "Male",
+        "capital-gain": 2174,
+        "capital-loss": 0,
+        "hours-per-week": 40,
+        "class": ">50K",
+    }
     monkeypatch.setattr(
         learning,
         "openml",

@@ -113,8 +113,8 @@ LOOKS = 100
 def parameters(notion: Notion) -> Array:
     """Ascending parameters, 0 the first, fixed before any trial is played.
 
-    So the bound is wrong only where one fixed true parameter is rejected. Their curves pass through FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up
-    to 16.
+    So the bound is wrong only where one fixed true parameter is rejected. Their curves pass through
+    FPR = FNR = Φ(−μ/2) for μ in steps of 0.005, and of 1 % from ½ on, up to 16.
 
     >>> from audit.privacy import GDP
     >>> parameters(GDP())[:3].round(3).tolist()
@@ -278,11 +278,12 @@ BET_FRACTIONS = np.append(0.0, np.geomspace(0.008, 0.8, 16))
 
 
 def tangent(curve: Callable[[Array | float], Array], fpr: float) -> tuple[Array, Array]:
-    """Slope κ ≥ 0 and intercept c of a line TPR ≤ c + κ·FPR that touches convex curves near ``fpr``.
+    """Slope κ ≥ 0 and intercept c of a line TPR ≤ c + κ·FPR that touches convex curves near
+    ``fpr``.
 
-    All points that the curves (m,) allow keep it. κ is a chord's slope on [a, b] around fpr. A convex curve is not below the lines through its
-    points on either side of a chord, so c = 1 − min(β + κ·alpha) is bounded, not approximated, at
-    corners too.
+    All points that the curves (m,) allow keep it. κ is a chord's slope on [a, b] around fpr. A
+    convex curve is not below the lines through its points on either side of a chord, so
+    c = 1 − min(β + κ·alpha) is bounded, not approximated, at corners too.
 
     >>> from audit.privacy import GDP
     >>> slope, most = tangent(lambda alpha: GDP().beta(alpha, np.array([1.0])), 0.3085375387259869)

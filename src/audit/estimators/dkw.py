@@ -99,7 +99,8 @@ def rates(scores: Scores) -> tuple[Array, Array]:
     "never".
 
     >>> index = np.arange(4)
-    >>> [rate.tolist() for rate in rates(Scores(np.array([0.0, 2.0, 1.0, 3.0]), index > 1, index, index))]
+    >>> scores = Scores(np.array([0.0, 2.0, 1.0, 3.0]), index > 1, index, index)
+    >>> [rate.tolist() for rate in rates(scores)]
     [[1.0, 0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5, 1.0]]
     """
     # NaN sorts behind all numbers: "never"

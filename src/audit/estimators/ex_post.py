@@ -79,7 +79,8 @@ class ExPost:
         return 0.0
 
     def least_mean(self, rounds: Sequence[Payoffs]) -> float:
-        """The least m ≥ 1 for which E[W] ≤ m is not rejected; wealth falls in m, so by bisection."""
+        """The least m ≥ 1 for which E[W] ≤ m is not rejected; wealth falls in m, so by
+        bisection."""
 
         def stands(mean: float) -> bool:
             return float(np.max(log_wealth(rounds, mean))) < -math.log(self.significance)

@@ -103,7 +103,8 @@ class WholeScore:
             audits: how many are simulated.
 
         >>> rate = 1 / (1 + math.exp(1.25))  # randomised response of 1.25
-        >>> WholeScore(significance=0.01).power(PureDP(), 1.0, [1 - rate, rate], [rate, 1 - rate], 1000, 1000, 20)
+        >>> WholeScore(significance=0.01).power(PureDP(), 1.0, [1 - rate, rate], [rate, 1 - rate],
+        ...     1000, 1000, 20)
         1.0
         """
         rng, delta, eps = np.random.default_rng(0), delta_of(notion), np.array([claim])
@@ -225,7 +226,8 @@ def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Levels:
-    """Isotonic estimate of the probability that a trial with some score is present, from a 50:50 prior.
+    """Isotonic estimate of the probability that a trial with some score is present, from a 50:50
+    prior.
 
     Args:
         starts: (k,) the lowest score of each level, ascending.
@@ -242,8 +244,12 @@ class Levels:
         """Least squares among estimates that rise with the score: both classes weigh the same.
 
         >>> levels = Levels.fit(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
-        >>> levels.starts.tolist(), levels.posterior.round(3).tolist(), levels.mass.round(3).tolist()
-        ([0.0, 1.0], [0.333, 0.667], [1.0, 1.0])
+        >>> levels.starts.tolist()
+        [0.0, 1.0]
+        >>> levels.posterior.round(3).tolist()
+        [0.333, 0.667]
+        >>> levels.mass.round(3).tolist()
+        [1.0, 1.0]
         """
         values = np.unique(np.concatenate([absent, present]))
         share = [
@@ -304,8 +310,9 @@ def _direction(
 ) -> tuple[Array, Array]:
     """(m, k) bets in the direction of the excess, and (m,) the noise as it is.
 
-    The bet is the excess, cut where mean/deviation is largest, times mean/variance. A bet of the excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet
-    makes it worth while to cut it, and the whole direction is left out where nothing remains.
+    The bet is the excess, cut where mean/deviation is largest, times mean/variance. A bet of the
+    excess maximises mean/deviation where δ = 0. The δ that is paid for the largest bet makes it
+    worth while to cut it, and the whole direction is left out where nothing remains.
     """
     caps = CAPS if delta else CAPS[-1:]
     # (m, caps, k)
@@ -395,7 +402,8 @@ def lower_bound(samples: Sequence[Sample], notion: Notion, significance: float) 
 
 
 def grids(samples: Sequence[Sample], notion: Notion) -> Iterator[Array]:
-    """Ascending ε that are tested, in chunks; known before the test. None where a class is empty."""
+    """Ascending ε that are tested, in chunks; known before the test. None where a class is
+    empty."""
     rounds = sum(sample.rounds for sample in samples)
     if rounds:
         yield from candidates(_sure(samples[0], notion), math.sqrt(2 / rounds))

@@ -110,7 +110,8 @@ def without_words(about: dict[str, Any]) -> dict[str, Any]:
     """A fingerprint as it may be kept: texts among the options may be passwords, or come from the
     environment.
 
-    >>> without_words({"mechanism": ["pkg.Program", 100, {"argv": ["run", "hunter2"], "batch": 5}], "seed": 0})
+    >>> without_words({"mechanism": ["pkg.Program", 100,
+    ...     {"argv": ["run", "hunter2"], "batch": 5}], "seed": 0})
     {'mechanism': ['pkg.Program', 100, {'argv': ['***', '***'], 'batch': 5}], 'seed': 0}
     """
     return about | {

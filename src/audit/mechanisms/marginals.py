@@ -130,7 +130,8 @@ def total_of(sums: Sequence[Array], variances: Sequence[Array | float]) -> Array
         sums: (n,) each, sums of measured marginals.
         variances: of their noise, ∞ where not measured.
 
-    >>> total_of([np.array([8.0, -9.0]), np.array([11.0, 7.0])], [2.0, np.array([1.0, np.inf])]).tolist()
+    >>> total_of([np.array([8.0, -9.0]), np.array([11.0, 7.0])],
+    ...     [2.0, np.array([1.0, np.inf])]).tolist()
     [10.0, 1.0]
     """
     weights = []
@@ -232,7 +233,8 @@ def _program(
     merges: bool,
     iterations: int,
 ) -> Callable[..., Any]:
-    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of ``cliques``.
+    """A compiled batch of fits: (noisy, weight, total, lipschitz, start) → marginals of
+    ``cliques``.
 
     The steps are those of mbi's `MirrorDescent` with its line search, over mbi's own inference. Two
     things differ, and change no digit that counts:

@@ -23,7 +23,9 @@ def tradeoff(scores: Scores) -> tuple[Array, Array]:
         (alpha, beta), each (k + 1,) for k different scores: alpha from 0 to 1, beta from 1 to 0.
 
     >>> bits = np.array([False, False, True, True])
-    >>> [c.tolist() for c in tradeoff(Scores(np.array([0.0, 2.0, 1.0, 3.0]), bits, np.arange(4), np.arange(4)))]
+    >>> index = np.arange(4)
+    >>> scores = Scores(np.array([0.0, 2.0, 1.0, 3.0]), bits, index, index)
+    >>> [rates.tolist() for rates in tradeoff(scores)]
     [[0.0, 0.0, 0.5, 0.5, 1.0], [1.0, 0.5, 0.5, 0.0, 0.0]]
     """
     absent, present = np.sort(scores.absent), np.sort(scores.present)

@@ -154,8 +154,12 @@ def distinct(names: Sequence[str]) -> list[str]:
     """Names without the words that all of them share, or only their cases (``case: …``) where these
     are all different.
 
-    >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"]), distinct(["mst eps=1"]), distinct(["a: mst", "b: aim"])
-    (['eps=1', 'eps=2'], ['mst eps=1'], ['a', 'b'])
+    >>> distinct(["mst eps=1 xgboost", "mst eps=2 xgboost"])
+    ['eps=1', 'eps=2']
+    >>> distinct(["mst eps=1"])
+    ['mst eps=1']
+    >>> distinct(["a: mst", "b: aim"])
+    ['a', 'b']
     """
     cases = [name.partition(":")[0] for name in names]
     if len(set(cases)) == len(names) > 1 and all(":" in name for name in names):

@@ -84,7 +84,8 @@ class SelectionNotCharged:
         return (Claim(ZCDP(), self.rho),)
 
     def release(self, data: Array, trials: int, rng: np.random.Generator) -> Numbers:
-        """(n, 2) the chosen column, and the noisy number of records where it agrees with the first."""
+        """(n, 2) the chosen column, and the noisy number of records where it agrees with the
+        first."""
         chance_of_second = np.exp(self._log_chance(data)[1])
         picked = (rng.random(trials) < chance_of_second).astype(int)
         noise = rng.normal(0.0, 1 / np.sqrt(2 * self.rho), size=trials)

@@ -1,4 +1,5 @@
-"""The sparse vector technique of six papers: one is right, the others are not private as claimed."""
+"""The sparse vector technique of six papers: one is right, the others are not private as
+claimed."""
 
 from __future__ import annotations
 
