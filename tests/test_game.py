@@ -296,7 +296,13 @@ def test_columns_that_depend_on_the_data_set_are_refused():
 
 def test_the_fingerprint_knows_the_source_it_depends_on():
     about = fingerprint(game())
-    needed = {"toys", "audit.features", "audit.core", "audit.privacy.notions"}
+    needed = {
+        "toys",
+        "audit.features",
+        "audit.core.data",
+        "audit.core.trials",
+        "audit.privacy.notions",
+    }
     assert needed <= set(about["source"])
     assert "audit.attackers" not in about["source"]
     assert sources(["no.such.module"]).keys() <= {"numpy"}

@@ -201,8 +201,7 @@ class Plan:
             if not isinstance(part, types):
                 name = type(part).__name__
                 raise AuditError(
-                    f"{name} is no {kind.split()[0]}: it lacks a method of "
-                    f"{types.__module__}.{types.__name__}"
+                    f"{name} is no {kind.split()[0]}: it lacks a method of {_import_path(types)}"
                 )
         for kind in ("features", "attacker", "criterion"):
             if not callable(getattr(self, kind)):
@@ -265,6 +264,13 @@ def recorded(mechanism: Recorded, features: Features, challenge: Challenge) -> T
     columns, labels = features(mechanism.released(), challenge), mechanism.labels()
     index = np.arange(len(labels))
     return Trials(columns.names, columns.values, labels, index, index)
+
+
+def _import_path(kind: type) -> str:
+    """Where a person imports a type from: `audit.core` re-exports what its modules define."""
+    package = "audit.core"
+    module = package if kind.__module__.startswith(f"{package}.") else kind.__module__
+    return f"{module}.{kind.__name__}"
 
 
 def _refusal(estimator: Estimator, design: Design) -> str | None:
