@@ -170,7 +170,7 @@ class Outputs:
         ('n', 'mean[0]', 'mean[1]')
         >>> Outputs([1.0, None]).columns()  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        audit.core.UnreadableOutput: it put out None (NoneType); release finite numbers, or ...
+        audit.core.data.UnreadableOutput: it put out None (NoneType); release finite numbers, or ...
         """
         parts = [self._parts(place, value) for place, value in enumerate(self.values)]
         shapes = [{name: numbers.shape for name, numbers in part.items()} for part in parts]
