@@ -231,14 +231,17 @@ def _lagrange_weight(x: float, node: np.signedinteger, nodes: np.ndarray) -> flo
 
 
 def _precede(
-    steps: tuple[Step, ...], tail: _Profile, known: dict[tuple[int, int], _Profile]
+    steps: tuple[Step, ...],
+    tail: _Profile,
+    known: dict[tuple[int, int], tuple[_Profile, _Profile]],
 ) -> _Profile:
     """The profile of ``steps`` followed by what ``tail`` stands for.
 
     Args:
         steps: a course.
         tail: the profile of what comes after it.
-        known: results by the identities of an `AdaptiveBranch` and of what comes after it.
+        known: (tail, result) by the identities of an `AdaptiveBranch` and of what comes after it.
+            The tail is kept so that no later profile can have its identity.
     """
     for step in reversed(steps):
         if isinstance(step, GaussianStep):
@@ -250,8 +253,8 @@ def _precede(
             if key not in known:
                 profiles = [_precede(option, tail, known) for option in step.options]
                 worst = np.maximum.reduce([profile.values for profile in profiles])
-                known[key] = _Profile(tail.grid, worst)
-            tail = known[key]
+                known[key] = tail, _Profile(tail.grid, worst)
+            tail = known[key][1]
     return tail
 
 
