@@ -102,7 +102,7 @@ def sweep_page(
 
 
 def family_words(audits: int, best: tuple[Result, Bound] | None) -> str:
-    """How many audits were compared, and what holds of the best of them all the same."""
+    """The largest bound of several audits that holds all the same."""
     if best is None:
         return ""
     result, bound = best
