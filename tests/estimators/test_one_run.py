@@ -1,4 +1,5 @@
-"""Bounds from one run: REFERENCE's figures, slow oracles, exact coverage, and twins that break."""
+"""Bounds from one run: independently checked figures, slow oracles, exact coverage, and twins that
+break."""
 
 import itertools
 import math

@@ -52,8 +52,7 @@ class OneRun:
         portions: shares of the canaries that may be guessed, in (0, 1].
 
     References:
-        Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2 and Proposition 5.7
-            (REFERENCE.md, section 3).
+        Steinke, Nasr, Jagielski 2023, arXiv:2305.08846, Theorem 5.2 and Proposition 5.7.
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1

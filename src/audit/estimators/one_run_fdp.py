@@ -33,7 +33,7 @@ class OneRunFDP:
         portions: as in `audit.estimators.one_run.OneRun`: all that are searched are counted.
 
     References:
-        Mahloujifar, Melis, Chaudhuri 2024, arXiv:2410.22235 (REFERENCE.md, section 3).
+        Mahloujifar, Melis, Chaudhuri 2024, arXiv:2410.22235.
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
