@@ -38,7 +38,7 @@ class ExPost:
 
     References:
         arXiv:2509.22213 (E[W] ≤ 1); Waudby-Smith, Ramdas 2024, arXiv:2010.09686 (betting);
-            docs/accuracy-first.md (Young's inequality).
+            docs/accuracy-first.md (which reports are audited).
     """
 
     significance: Annotated[float, Field(gt=0, lt=0.5)] = 0.1
