@@ -40,6 +40,7 @@ NEEDS = {
     "canary=answers": ["mechanism=above_threshold"],
     "canary=coins": ["mechanism=answers", "protocol=one_run", "estimator=one_run"],
     "mechanism=answers": ["canary=coins", "canary.count=1"],
+    "mechanism=broken/answers_less_noise": ["canary=coins", "canary.count=1"],
     "mechanism=dp_sgd": ["canary.rows=40", "mechanism.epochs=1"],
     "protocol=one_run": ["canary=coins", "mechanism=answers"],
 }
