@@ -197,14 +197,14 @@ def test_correct_ones_are_accused_no_more_often_than_promised(played):
 
 def test_a_laplace_ratio_with_its_low_bits_would_be_accused(played, monkeypatch):
     """Why the exact ratio is rounded: the last bits tell the data sets apart, as Mironov found."""
-    from audit.mechanisms.laplace import Noisy
+    from audit.mechanisms.laplace import NoisyNumber
 
     def raw(self, absent, present):
         near, far = (np.abs(self.noisy - self.statistic(data)) for data in (absent, present))
         return (near - far) / self.scale
 
     (kept,) = played("mechanism=correct/laplace")
-    monkeypatch.setattr(Noisy, "log_ratio", raw)
+    monkeypatch.setattr(NoisyNumber, "log_ratio", raw)
     (accused,) = played("mechanism=correct/laplace", "root=raw")
     assert kept.verdict.word != "violation" and accused.verdict.word == "violation"
 
