@@ -45,7 +45,7 @@ def test_help_has_every_option_beside_its_line(page: str) -> None:
         ), path
     for group in cli.GROUPS:
         assert f"{group}=…" in page
-    assert re.search(r"broken/… +\d\d more, such as broken/batch_noise", page)
+    assert re.search(r"broken/… +\d\d more, such as broken/above_threshold_less_noise", page)
     for name in cli.commands():
         assert re.search(rf"^  {name} ", page, flags=re.MULTILINE)
     for value in (
