@@ -138,8 +138,9 @@ def studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array
 
 
 def fold_statistic(sample: Sample, mu: Array) -> tuple[Array, Array]:
-    """S(μ) = mean f(present) − mean g(absent) − c(μ) of a sorted sample, and its variance, both (m,).
+    """S(μ) of a sorted sample and its variance, both (m,) for μ (m,).
 
+    S(μ) = mean f(present) − mean g(absent) − c(μ), where
     f = Σ w·1[s ≥ t], g = Σ wλ·1[s ≥ t], and c = Σ w·(Φ(μ − t) − λΦ(−t)), the largest that μ-GDP
     allows.
 
@@ -232,9 +233,10 @@ def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
 def calibration(selection: Scores) -> Callable[[Array], Array]:
     """A monotone map of scores to z: absent ones about N(0, 1), present ones about N(μ̂, 1).
 
-    It is constant beyond the ends. μ̂ is what the selection scores' AUC says; z is where the mixture of the two normal laws has the
-    rank that the score has among all selection scores. So both classes count, and both tails are
-    known. Any map fixed before the test keeps a bound valid; a better one makes it larger.
+    It is constant beyond the ends. μ̂ is what the selection scores' AUC says; z is where the
+    mixture of the two normal laws has the rank that the score has among all selection scores. So
+    both classes count, and both tails are known. Any map fixed before the test keeps a bound valid;
+    a better one makes it larger.
     """
     values = _finite(selection.values)
     bits = selection.bits

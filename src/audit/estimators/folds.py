@@ -90,8 +90,8 @@ def _law(n: int, weight: int, rate: Array, length: int) -> Array:
 SLACK = 2e-3
 """Share added to the p-value for what lies between neighbouring points.
 
-Near the best one they are a quarter of a standard deviation apart. Measured against grids eight times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds
-of five a side.
+Near the best one they are a quarter of a standard deviation apart. Measured against grids eight
+times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds of five a side.
 """
 
 

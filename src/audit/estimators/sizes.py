@@ -100,7 +100,7 @@ def _length_along(piece: Piece, absent: int, present: int) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A region in terms of `audit.estimators.regions.Levels`, and its probabilities along curves."""
+    """A region in places of `regions.Levels`, and its probabilities along curves."""
 
     notion: Notion
     sides: tuple[Levels, Levels]
