@@ -57,18 +57,18 @@ class Curve:
         allow_curve(design, notion)
 
     def expected(self, notion: Notion, parameter: float, n_absent: int, n_present: int) -> float:
-        """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``; 0 for
-        other notions."""
+        """What a perfect attack is expected to reach on a Gaussian shift of ``parameter``.
+
+        0 for other notions.
+        """
         if not isinstance(notion, GDP) or not n_absent or not n_present:
             return 0.0
-        return max(
-            0.0,
-            parameter + float(ndtri(self.significance)) * math.sqrt(1 / n_absent + 1 / n_present),
-        )
+        quantile = float(ndtri(self.significance))
+        return max(0.0, parameter + quantile * math.sqrt(1 / n_absent + 1 / n_present))
 
 
 def curve_bound(samples: Sequence[Sample], significance: float, inflation: float = 1.0) -> float:
-    """The last μ that is refuted before the first that is not, scanning upward from 0.
+    """The last μ that is rejected before the first that is not, scanning upward from 0.
 
     For every threshold t and slope λ ≥ 0, μ-GDP implies TPR(t) − λ·FPR(t) ≤ Φ(μ/2 − ln
     λ/μ) − λΦ(−μ/2 − ln λ/μ). A sum of such differences over many t, less its largest expectation,
@@ -96,7 +96,9 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
     if not usable:
         return 0.0
     statistic = functools.partial(studentised, usable, inflation)
-    spread = math.sqrt(sum(1 / sum(len(sample[side]) for sample in usable) for side in (0, 1)))
+    absent_trials = sum(len(absent) for absent, _ in usable)
+    present_trials = sum(len(present) for _, present in usable)
+    spread = math.sqrt(1 / absent_trials + 1 / present_trials)
     critical = -float(ndtri(significance))
     coarse = float(np.clip(spread / 4, 0.005, 0.05))
     low = _last_refuted(statistic, critical, 0.0, coarse)
@@ -106,13 +108,15 @@ def curve_bound(samples: Sequence[Sample], significance: float, inflation: float
 def _last_refuted(
     statistic: Callable[[Array], Array], critical: float, start: float, step: float
 ) -> float:
-    """The last refuted one of start, start + step, … before the first that stands; ``start`` where
-    that stands."""
+    """The last rejected one of start, start + step, … before the first that is not.
+
+    ``start`` where that is not rejected.
+    """
     while start < LARGEST:
         grid = start + step * np.arange(CHUNK)
-        stands = np.flatnonzero(statistic(grid) <= critical)
-        if len(stands):
-            return float(grid[max(stands[0] - 1, 0)])
+        not_rejected = np.flatnonzero(statistic(grid) <= critical)
+        if len(not_rejected):
+            return float(grid[max(not_rejected[0] - 1, 0)])
         start = float(grid[-1])
     return start
 
@@ -124,18 +128,19 @@ def studentised(samples: Sequence[Sample], inflation: float, mu: Array) -> Array
     """S/se at each μ (m,); folds weigh by their trials."""
     share = np.array([1 / (1 / len(absent) + 1 / len(present)) for absent, present in samples])
     share /= share.sum()
-    excess, variance = np.array([fold_statistic(sample, mu) for sample in samples]).transpose(
-        1, 2, 0
-    )
+    # (folds, 2, m) → two arrays (m, folds)
+    statistics = np.array([fold_statistic(sample, mu) for sample in samples])
+    excess, variance = statistics.transpose(1, 2, 0)
     se = np.sqrt(inflation * (variance @ share**2))
-    # Beyond μ = 16 or so all is 0 in floating point: nothing is refuted there.
-    return np.asarray(np.where(se > 0, excess @ share / np.where(se > 0, se, 1.0), -np.inf))
+    # Beyond μ = 16 or so all is 0 in floating point: nothing is rejected there.
+    positive = se > 0
+    return np.asarray(np.where(positive, excess @ share / np.where(positive, se, 1.0), -np.inf))
 
 
 def fold_statistic(sample: Sample, mu: Array) -> tuple[Array, Array]:
-    """S(μ) = mean f(present) − mean g(absent) − c(μ), and its variance, both (m,) for μ (m,), of a
-    sorted sample.
+    """S(μ) of a sorted sample and its variance, both (m,) for μ (m,).
 
+    S(μ) = mean f(present) − mean g(absent) − c(μ), where
     f = Σ w·1[s ≥ t], g = Σ wλ·1[s ≥ t], and c = Σ w·(Φ(μ − t) − λΦ(−t)), the largest that μ-GDP
     allows.
 
@@ -146,13 +151,13 @@ def fold_statistic(sample: Sample, mu: Array) -> tuple[Array, Array]:
     """
     absent, present = sample
     t, root = tangents(mu)
-    f, g = 1 / root, root
+    f = 1 / root
+    g = root
     f_mean, f_variance = staircase(_above(present, t), f)
     g_mean, g_variance = staircase(_above(absent, t), g)
-    (f_most, f_ideal), (g_most, g_ideal) = (
-        staircase(ndtr(mu[:, None] - t), f),
-        staircase(ndtr(-t), g),
-    )
+    # the same under a perfect attack on μ-GDP
+    f_most, f_ideal = staircase(ndtr(mu[:, None] - t), f)
+    g_most, g_ideal = staircase(ndtr(-t), g)
     measured = f_variance / (len(present) - 1) + g_variance / (len(absent) - 1)
     ideal = f_ideal / len(present) + g_ideal / len(absent)
     return f_mean - g_mean - (f_most - g_most), np.maximum(measured, ideal)
@@ -173,16 +178,15 @@ def tangents(mu: Array, reach: float = 3.0, count: int = 121) -> tuple[Array, Ar
 
 
 def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean and variance of s ↦ Σ weight·1[s ≥ threshold], when a share ``above`` of all s is at or
-    above each.
+    """Mean and variance of s ↦ Σ weight·1[s ≥ threshold] over a law of s.
 
     Args:
-        above: (m, k), not increasing along a row: thresholds ascend.
+        above: (m, k) the share of all s that is at or above each threshold, ascending ones.
         weights: (m, k).
     """
     height = np.cumsum(weights, axis=1)
     mean = np.sum(weights * above, axis=1)
-    # by parts: heights squared go up in such steps
+    # E[height²] by parts: heights squared go up in steps of h² − (h − w)² = w(2h − w).
     square = np.sum(weights * (2 * height - weights) * above, axis=1)
     return mean, np.maximum(square - mean**2, 0)
 
@@ -191,7 +195,7 @@ def staircase(above: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def allow_curve(design: Design, notion: Notion) -> None:
-    """What the whole-curve bounds ask for.
+    """Raise NotApplicable if this evidence has no whole-curve bound.
 
     Raises:
         NotApplicable: for other notions than GDP, evidence that was stopped, repeated runs, and
@@ -227,38 +231,46 @@ def calibrated(evidence: Evidence, notion: Notion) -> tuple[Sample, ...]:
 
 
 def calibration(selection: Scores) -> Callable[[Array], Array]:
-    """A monotone map of scores to z, absent ones about N(0, 1), present ones about N(μ̂, 1),
-    constant beyond the ends.
+    """A monotone map of scores to z: absent ones about N(0, 1), present ones about N(μ̂, 1).
 
-    μ̂ is what the selection scores' AUC says; z is where the mixture of the two normal laws has the
-    rank that the score has among all selection scores. So both classes count, and both tails are
-    known. Any map fixed before the test keeps a bound valid; a better one makes it larger.
+    It is constant beyond the ends. μ̂ is what the selection scores' AUC says; z is where the
+    mixture of the two normal laws has the rank that the score has among all selection scores. So
+    both classes count, and both tails are known. Any map fixed before the test keeps a bound valid;
+    a better one makes it larger.
     """
-    values, bits = _finite(selection.values), selection.bits
-    share = np.mean(bits)
+    values = _finite(selection.values)
+    bits = selection.bits
+    share_present = np.mean(bits)
     shift = mu_of_area(values[~bits], values[bits])
     knots, count = np.unique(values, return_counts=True)
-    rank = (np.cumsum(count) - count / 2) / len(values)
+    rank = (np.cumsum(count) - count / 2) / len(values)  # of the middle of equal scores
     z = np.linspace(-9, 9 + shift, 4001)
-    scale = np.interp(rank, (1 - share) * ndtr(z) + share * ndtr(z - shift), z)
-    return lambda scores: np.interp(np.clip(scores, knots[0], knots[-1]), knots, scale)
+    mixture = (1 - share_present) * ndtr(z) + share_present * ndtr(z - shift)
+    z_of_knots = np.interp(rank, mixture, z)
+
+    def calibrate(scores: Array) -> Array:
+        return np.interp(np.clip(scores, knots[0], knots[-1]), knots, z_of_knots)
+
+    return calibrate
 
 
 def _finite(values: Array) -> Array:
     """Infinities moved to just beyond all other scores, between which one can interpolate."""
     finite = values[np.isfinite(values)]
-    low, high = (finite.min() - 1, finite.max() + 1) if len(finite) else (-1.0, 1.0)
-    return np.clip(values, low, high)
+    if not len(finite):
+        return np.clip(values, -1.0, 1.0)
+    return np.clip(values, finite.min() - 1, finite.max() + 1)
 
 
 def _warnings(samples: Sequence[Sample], lower: float) -> tuple[str, ...]:
-    said = []
-    fewest = min(sum(len(sample[side]) for sample in samples) for side in (0, 1))
-    if fewest * ndtr(-lower / 2) < 50:
-        said.append(
+    warnings = []
+    absent_trials = sum(len(absent) for absent, _ in samples)
+    present_trials = sum(len(present) for _, present in samples)
+    if min(absent_trials, present_trials) * ndtr(-lower / 2) < 50:
+        warnings.append(
             "fewer than 50 errors of a kind are expected: here the curve bound over-claims, "
             "prefer curve_betting"
         )
     if min(len(np.unique(np.concatenate(sample))) for sample in samples) < 20:
-        said.append("the scores take few values: a bound at a single threshold says more")
-    return tuple(said)
+        warnings.append("the scores take few values: a bound at a single threshold says more")
+    return tuple(warnings)

@@ -1,6 +1,6 @@
-"""Counts of folds that follow each other → bound, by a weighted sum of errors and the worst
-adaptive choice of thresholds.
+"""Counts of folds that follow each other → bound.
 
+The statistic is a weighted sum of errors, tested against the worst adaptive choice of thresholds.
 Each fold's threshold was chosen after the earlier folds were seen. So an adversary may pick another
 point of the claimed curve for every fold, by what has been counted so far; regions that are exact
 for one threshold are not valid then (their 1 % becomes up to 4 %). For a sum of integer weights the
@@ -48,33 +48,34 @@ class Weighted:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019  tests are few and small
     def p_value(self, total: int, notion: Notion, parameter: float) -> float:
-        """The largest P(statistic ≤ total) that any choice of points on the parameter's curve, fold
-        by fold, reaches.
+        """The largest P(statistic ≤ total) that an adversary reaches on the parameter's curve.
 
-        With a budget of u left before a fold, the adversary's chance is W(u) = max over points of E
-        V(u − errors), where V(u) is the chance after it: 1 after the last, and 0 below 0. It grows
-        in the parameter, as curves are nested.
+        It chooses a point of the curve fold by fold, knowing the sum so far. With a budget of u
+        left before a fold, its chance is W(u) = max over points of E V(u − errors), where V(u) is
+        the chance after the fold: 1 after the last, and 0 below 0. It grows in the parameter, as
+        curves are nested.
         """
+        largest_sum = max(self.absent * n0 + self.present * n1 for n0, n1 in self.folds)
+        # Room for the largest sum of a fold, so that the circular convolution does not wrap around.
+        length = next_fast_len(total + 1 + largest_sum, real=True)
+        transforms = {
+            fold: self._transforms(notion, parameter, *fold, length) for fold in set(self.folds)
+        }
         value = np.ones(total + 1)
-        longest = max(
-            self.absent * absent + self.present * present for absent, present in self.folds
-        )
-        length = next_fast_len(total + 1 + longest, real=True)
-        laws = {fold: self._laws(notion, parameter, *fold, length) for fold in set(self.folds)}
         for fold in reversed(self.folds):
-            chance = irfft(laws[fold] * rfft(value, length), length, axis=1)[:, : total + 1]
-            value = np.clip(chance.max(axis=0), 0.0, 1.0)
+            convolved = irfft(transforms[fold] * rfft(value, length), length, axis=1)
+            chance_by_point = convolved[:, : total + 1]
+            value = np.clip(chance_by_point.max(axis=0), 0.0, 1.0)  # transforms round
         return min(1.0, float(value[total]) * (1 + SLACK))
 
-    def _laws(
+    def _transforms(
         self, notion: Notion, parameter: float, absent: int, present: int, length: int
     ) -> Array:
-        """(m, length/2 + 1) transforms of the law of a fold's sum at each point that is worth
-        choosing."""
-        points = game_points(notion, parameter, absent, present, self.absent, self.present)
-        sides = zip((absent, present), (self.absent, self.present), points, strict=True)
-        transforms = [rfft(_law(n, weight, rate, length), axis=1) for n, weight, rate in sides]
-        return np.asarray(transforms[0] * transforms[1])
+        """(m, length/2 + 1) transforms of the law of a fold's sum, at points worth choosing."""
+        fpr, fnr = game_points(notion, parameter, absent, present, self.absent, self.present)
+        of_absent = rfft(_law(absent, self.absent, fpr, length), axis=1)
+        of_present = rfft(_law(present, self.present, fnr, length), axis=1)
+        return np.asarray(of_absent * of_present)
 
 
 def _law(n: int, weight: int, rate: Array, length: int) -> Array:
@@ -87,11 +88,10 @@ def _law(n: int, weight: int, rate: Array, length: int) -> Array:
 
 
 SLACK = 2e-3
-"""Of the p-value, for what lies between neighbouring points, a quarter of a standard deviation
-apart near the best one.
+"""Share added to the p-value for what lies between neighbouring points.
 
-Measured against grids eight times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds
-of five a side.
+Near the best one they are a quarter of a standard deviation apart. Measured against grids eight
+times as dense: 7e-4 for folds of hundreds of trials, 3e-4 for 50 folds of five a side.
 """
 
 
@@ -104,21 +104,21 @@ def game_points(
     weight_absent: int,
     weight_present: int,
 ) -> tuple[Array, Array]:
-    """Points of a curve that are worth choosing: all of it roughly, densely around where the
-    expected sum is least.
+    """FPR and FNR of the points of a curve that are worth choosing.
 
-    Along the curve the expected sum has a flat minimum, the tangent point of its slope, or a
-    corner.
+    All of it roughly, and densely around where the expected sum is least: that is a flat minimum,
+    the tangent point of its slope, or a corner.
     """
     few = min(absent, present) <= 100
     fpr, fnr = scan(notion, parameter, absent, present, 0.06 if few else 0.25)
     mean = weight_absent * absent * fpr + weight_present * present * fnr
     noise = math.sqrt(weight_absent**2 * absent + weight_present**2 * present) / 2
-    # where the sum is expected 12 standard deviations above the least, an adversary gains nothing
+    # Where the sum is expected 12 standard deviations above the least, an adversary gains nothing.
     worth = mean <= mean.min() + 12 * noise
-    place = np.arange(len(mean))
-    near = np.abs(place - int(np.argmin(mean))) <= DENSE
-    taken = worth & (near | (place % 4 == 0) | few)
+    number = np.arange(len(mean))
+    near = np.abs(number - int(np.argmin(mean))) <= DENSE
+    every_fourth = number % 4 == 0
+    taken = worth & (near | every_fourth | few)
     return fpr[taken], fnr[taken]
 
 
@@ -127,7 +127,7 @@ DENSE = 20
 
 
 def allow_folds(design: Design) -> None:
-    """What adding up folds asks for.
+    """Raise NotApplicable if folds of this design cannot be added up.
 
     Raises:
         NotApplicable: evidence that was stopped, repeated runs, folds that fitted each other, no
@@ -152,8 +152,7 @@ def allow_folds(design: Design) -> None:
 def weighted(
     evidence: Evidence, notion: Notion, significance: float
 ) -> tuple[Weighted, list[Counts]]:
-    """The test for these folds, with weights from the first fold's selection, and the folds'
-    counts.
+    """The test for these folds, weighted by the first fold's selection, and the folds' counts.
 
     Raises:
         NotApplicable: see `allow_folds`.
@@ -174,52 +173,58 @@ def weights(chosen: Counts, folds: Sizes, notion: Notion, significance: float) -
     favour one kind of error by more than the curve's own slope allows: else the corner (0, 1) or
     (1, 0), which every curve has, has a small sum too.
     """
-    absent, present = (sum(fold[side] for fold in folds) for side in (0, 1))
-    fpr, fnr = (
-        (k + 0.5) / (n + 1)
-        for k, n in ((chosen.fp, chosen.fp + chosen.tn), (chosen.fn, chosen.fn + chosen.tp))
-    )
+    absent = sum(fold[0] for fold in folds)
+    present = sum(fold[1] for fold in folds)
+    fpr = (chosen.fp + 0.5) / (chosen.fp + chosen.tn + 1)
+    fnr = (chosen.fn + 0.5) / (chosen.fn + chosen.tp + 1)
     if fpr + fnr >= 1 or not absent or not present:
         return 1, 1
-    # an event of one side only: there the normal law says nothing
+    # An event of one side only: there the normal law says nothing.
     if min(chosen.fp, chosen.fn) < RARE:
-        return (20, 1) if chosen.fp < chosen.fn else (1, 20)
+        return (LARGEST_WEIGHT, 1) if chosen.fp < chosen.fn else (1, LARGEST_WEIGHT)
     parameters = float(notion.parameter(fpr, fnr)) * np.linspace(1 / GRID, 1, GRID)
     alpha = np.concatenate([[0.0], ndtr(np.linspace(-5, 5, 201)), [1.0]])
     beta = np.array([notion.beta(alpha, parameter) for parameter in parameters])
     critical = -float(ndtri(significance))
 
     def proven(pair: tuple[int, int]) -> float:
-        """How far up the grid the claim is rejected, and by how much the next one is not; large
-        weights cost a little."""
-        sums = pair[0] * absent * alpha + pair[1] * present * beta
+        """How many of the parameters are rejected, and nearly the next; large weights cost some."""
+        weight_fp, weight_fn = pair
+        sums = weight_fp * absent * alpha + weight_fn * present * beta
         worst = np.argmin(sums, axis=1)
-        fprs, fnrs = alpha[worst], beta[np.arange(GRID), worst]
-        variance = pair[0] ** 2 * absent * fprs * (1 - fprs) + pair[1] ** 2 * present * fnrs * (
-            1 - fnrs
-        )
-        variance += pair[0] ** 2 + pair[1] ** 2  # a corner has none of its own
-        score = (sums.min(axis=1) - pair[0] * absent * fpr - pair[1] * present * fnr) / np.sqrt(
-            variance
-        )
+        worst_fpr = alpha[worst]
+        worst_fnr = beta[np.arange(GRID), worst]
+        variance_fp = weight_fp**2 * absent * worst_fpr * (1 - worst_fpr)
+        variance_fn = weight_fn**2 * present * worst_fnr * (1 - worst_fnr)
+        # The last term: a corner has no variance of its own.
+        variance = variance_fp + variance_fn + (weight_fp**2 + weight_fn**2)
+        excess = sums.min(axis=1) - weight_fp * absent * fpr - weight_fn * present * fnr
+        score = excess / np.sqrt(variance)
         rejected = int(np.sum(np.minimum.accumulate(score >= critical)))
-        following = score[min(rejected, GRID - 1)]
-        return rejected + float(np.tanh(following / critical)) - 0.01 * sum(pair)
+        next_score = score[min(rejected, GRID - 1)]
+        return rejected + float(np.tanh(next_score / critical)) - 0.01 * sum(pair)
 
-    pairs = [
-        (a, b) for a in range(1, 21) for b in range(1, 21) if min(a, b) <= 2 and math.gcd(a, b) == 1
-    ]
-    return max(pairs, key=proven)
+    return max(_weight_pairs(), key=proven)
 
 
-GRID, RARE = 40, 10
-"""Parameters that weights are compared at, and errors of a kind below which it counts as never
-happening."""
+def _weight_pairs() -> list[tuple[int, int]]:
+    """Pairs of coprime weights, one of them 1 or 2."""
+    weights = range(1, LARGEST_WEIGHT + 1)
+    return [(a, b) for a in weights for b in weights if min(a, b) <= 2 and math.gcd(a, b) == 1]
+
+
+GRID = 40
+"""Parameters that weights are compared at."""
+
+RARE = 10
+"""Fewer errors than these count as an error that never happens."""
+
+LARGEST_WEIGHT = 20
+"""Of one kind of error against the other."""
 
 
 def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> float:
-    """The largest parameter whose p-value is ≤ ``significance``, rounded down; 0 where that of 0 is
-    not.
+    """The largest parameter whose p-value is ≤ ``significance``, rounded down; else 0.
 
     Raises:
         NotApplicable: see `weighted`.
@@ -232,9 +237,11 @@ def lower_of_folds(evidence: Evidence, notion: Notion, significance: float) -> f
     def p_value(parameter: float) -> float:
         return test.p_value(total, notion, parameter)
 
-    absent, present = (sum(fold[side] for fold in test.folds) for side in (0, 1))
-    errors = sum(table.fp for table in counts), sum(table.fn for table in counts)
-    start = likelihood_bound(*errors, absent, present, notion, kappa(significance))
+    absent = sum(fold[0] for fold in test.folds)
+    present = sum(fold[1] for fold in test.folds)
+    fp = sum(table.fp for table in counts)
+    fn = sum(table.fn for table in counts)
+    start = likelihood_bound(fp, fn, absent, present, notion, kappa(significance))
     return last_below(p_value, start, significance) if start > 0 else 0.0
 
 
@@ -247,7 +254,6 @@ def rejected_by_folds(
         NotApplicable: see `weighted`.
     """
     test, counts = weighted(evidence, notion, significance)
-    return (
-        all(map(all, test.folds))
-        and test.p_value(test.total(counts), notion, claim) <= significance
-    )
+    if not all(map(all, test.folds)):
+        return False
+    return test.p_value(test.total(counts), notion, claim) <= significance

@@ -16,8 +16,12 @@ from audit.privacy import Notion
 
 @dataclasses.dataclass(frozen=True)
 class Points:
-    """Points of the curves of a notion, each known by its smaller rate: (m,) that rate, and whether
-    it is FNR."""
+    """Points of the curves of a notion, each known by its smaller rate.
+
+    Args:
+        rate: (m,) the smaller of FPR and FNR.
+        is_fnr: (m,) whether that is FNR.
+    """
 
     rate: Array
     is_fnr: Array
@@ -28,8 +32,9 @@ class Points:
         if mirrored == notion:  # one call: the curve of zCDP takes its time
             other = np.asarray(notion.beta(self.rate, parameter))
         else:
-            sides = (notion.beta(self.rate, parameter), mirrored.beta(self.rate, parameter))
-            other = np.where(self.is_fnr, sides[1], sides[0])
+            fnr = notion.beta(self.rate, parameter)
+            fpr = mirrored.beta(self.rate, parameter)
+            other = np.where(self.is_fnr, fpr, fnr)
         return np.where(self.is_fnr, other, self.rate), np.where(self.is_fnr, self.rate, other)
 
     @staticmethod
@@ -54,48 +59,48 @@ class Points:
 def scan(
     notion: Notion, parameter: float, absent: int, present: int, spacing: float, rough: bool = False
 ) -> tuple[Array, Array]:
-    """(m,) FPR and (m,) FNR of points all along a curve from left to right, its corners and ends
-    among them.
+    """(m,) FPR and (m,) FNR of points all along a curve, its corners and ends among them.
 
     Args:
         spacing: in standard deviations of the rates that the trials show, of both together.
         rough: whether interpolated points are enough, as they are to see where it is worth looking.
     """
-    found = []
+    fpr_parts = [np.zeros(0)]
+    fnr_parts = [np.zeros(0)]
     for piece in pieces_of(notion, parameter):
-        way = _way(piece, absent, present)
-        steps = np.linspace(0, way[-1], max(12, math.ceil(way[-1] / spacing)) + 1)
-        found.append((np.interp(steps, way, piece.fpr), np.interp(steps, way, piece.fnr)))
-    fpr, fnr = (
-        (np.concatenate(rates) for rates in zip(*found, strict=True)) if found else np.zeros((2, 0))
-    )
-    # and both ends
-    fixed = Points.corners(notion, parameter).joined(Points(np.zeros(2), np.array([False, True])))
+        length = _length_along(piece, absent, present)
+        count = max(12, math.ceil(length[-1] / spacing)) + 1
+        steps = np.linspace(0, length[-1], count)
+        fpr_parts.append(np.interp(steps, length, piece.fpr))
+        fnr_parts.append(np.interp(steps, length, piece.fnr))
+    fpr = np.concatenate(fpr_parts)
+    fnr = np.concatenate(fnr_parts)
+    ends = Points(np.zeros(2), np.array([False, True]))
+    fixed = Points.corners(notion, parameter).joined(ends)
     if rough:
-        fpr, fnr = (
-            np.concatenate(rates)
-            for rates in zip((fpr, fnr), fixed.on(notion, parameter), strict=True)
-        )
+        fixed_fpr, fixed_fnr = fixed.on(notion, parameter)
+        fpr = np.concatenate([fpr, fixed_fpr])
+        fnr = np.concatenate([fnr, fixed_fnr])
     else:
+        # Interpolated points lie next to the curve; this moves them onto it.
         fpr, fnr = Points.near(fpr, fnr).joined(fixed).on(notion, parameter)
     order = np.argsort(fpr - fnr, kind="stable")
     return fpr[order], fnr[order]
 
 
-def _way(piece: Piece, absent: int, present: int) -> Array:
-    """(k,) length of the way along a piece; the noise of counts is the same everywhere in 2·arcsin
-    √rate."""
-    moves = [
-        2 * math.sqrt(n) * np.diff(np.arcsin(np.sqrt(rate)))
-        for n, rate in ((absent, piece.fpr), (present, piece.fnr))
-    ]
-    return np.append(0.0, np.cumsum(np.hypot(*moves)))
+def _length_along(piece: Piece, absent: int, present: int) -> Array:
+    """(k,) length along a piece, in standard deviations of both rates.
+
+    In 2·arcsin √rate the noise of counts is the same everywhere.
+    """
+    across = 2 * math.sqrt(absent) * np.diff(np.arcsin(np.sqrt(piece.fpr)))
+    down = 2 * math.sqrt(present) * np.diff(np.arcsin(np.sqrt(piece.fnr)))
+    return np.append(0.0, np.cumsum(np.hypot(across, down)))
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """A region in places of levels (`audit.estimators.regions.Levels`), and its probabilities along
-    curves."""
+    """A region in places of `regions.Levels`, and its probabilities along curves."""
 
     notion: Notion
     sides: tuple[Levels, Levels]
@@ -103,15 +108,13 @@ class Size:
 
     @property
     def spacing(self) -> float:
-        """Of the points of a scan, in standard deviations: MOST points or so, however many
-        trials."""
+        """Of the points of a scan, in standard deviations: at most about MOST points."""
         length = math.pi * math.hypot(*(math.sqrt(side.n) for side in self.sides))
         return max(0.5 if length < 300 else 1.0, length / MOST)
 
     @property
     def slack(self) -> float:
-        """Share of a significance that is kept for what lies between the points of a scan, and for
-        tails left out.
+        """Share of a significance kept for what a scan misses between its points and in the tails.
 
         Along a curve the probability of a region is its indicator, averaged by a law of one
         standard deviation in both directions: waves as long as two standard deviations keep 0.7 %
@@ -153,17 +156,22 @@ class Size:
         """The peaks, and 7 points of the curve between each and either neighbour."""
         share = np.arange(1, 8) / 8
         neighbours = np.clip(np.concatenate([peaks - 1, peaks + 1]), 0, len(fpr) - 1)
-        x, y = (
-            (np.tile(r[peaks], 2)[:, None] * (1 - share) + r[neighbours][:, None] * share).ravel()
-            for r in (fpr, fnr)
-        )
-        x, y = Points.near(x, y).on(self.notion, parameter)
-        x, y = np.append(x, fpr[peaks]), np.append(y, fnr[peaks])
-        order = np.argsort(x - y, kind="stable")
-        return x[order], y[order]
+
+        def between(rate: Array) -> Array:
+            from_peak = np.tile(rate[peaks], 2)[:, None] * (1 - share)
+            from_neighbour = rate[neighbours][:, None] * share
+            return (from_peak + from_neighbour).ravel()
+
+        new = Points.near(between(fpr), between(fnr))
+        new_fpr, new_fnr = new.on(self.notion, parameter)
+        new_fpr = np.append(new_fpr, fpr[peaks])
+        new_fnr = np.append(new_fnr, fnr[peaks])
+        order = np.argsort(new_fpr - new_fnr, kind="stable")
+        return new_fpr[order], new_fnr[order]
 
 
 MOST = 4000
+"""Points of a scan, at most about."""
 
 
 def _highest(fpr: Array, fnr: Array, chance: Array) -> Points:

@@ -122,8 +122,7 @@ class WholeScore:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Scores of one fold: the selection's, and the test's in an order that does not depend on
-    them."""
+    """Scores of one fold: the selection's, and the test's in an order independent of them."""
 
     known_absent: Array
     known_present: Array
@@ -137,22 +136,23 @@ class Sample:
 
     def before(self, rounds: int) -> tuple[Array, Array]:
         """Scores of both classes that are known after so many rounds."""
-        absent, present = (
-            rounds * len(side) // max(self.rounds, 1) for side in (self.absent, self.present)
-        )
+        total = max(self.rounds, 1)
+        tested_absent = self.absent[: rounds * len(self.absent) // total]
+        tested_present = self.present[: rounds * len(self.present) // total]
         return (
-            np.concatenate([self.known_absent, self.absent[:absent]]),
-            np.concatenate([self.known_present, self.present[:present]]),
+            np.concatenate([self.known_absent, tested_absent]),
+            np.concatenate([self.known_present, tested_present]),
         )
 
     def between(self, first: int, last: int) -> tuple[Array, Array]:
         """Test scores of both classes that these rounds consist of."""
-        sides = (self.absent, self.present)
-        absent, present = (
-            side[first * len(side) // self.rounds : last * len(side) // self.rounds]
-            for side in sides
-        )
-        return absent, present
+
+        def part(side: Array) -> Array:
+            start = first * len(side) // self.rounds
+            end = last * len(side) // self.rounds
+            return side[start:end]
+
+        return part(self.absent), part(self.present)
 
 
 def delta_of(notion: Notion) -> float:
@@ -171,7 +171,7 @@ def delta_of(notion: Notion) -> float:
 
 
 def allow_bets(design: Design) -> None:
-    """What bets on the whole score ask for.
+    """Raise NotApplicable if evidence of this design cannot be bet on by its whole score.
 
     Raises:
         NotApplicable: see `WholeScore`.
@@ -226,8 +226,9 @@ def _sample(fold: Fold, rng: np.random.Generator) -> Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Levels:
-    """Isotonic estimate of the probability that a trial with some score is present, from a 50:50
-    prior.
+    """Isotonic estimate of the probability that a trial with some score is present.
+
+    The prior is 50:50.
 
     Args:
         starts: (k,) the lowest score of each level, ascending.
@@ -252,12 +253,15 @@ class Levels:
         [1.0, 1.0]
         """
         values = np.unique(np.concatenate([absent, present]))
-        share = [
-            np.bincount(np.searchsorted(values, side), minlength=len(values)) / len(side)
-            for side in (absent, present)
-        ]
-        mass = share[0] + share[1]
-        fitted = isotonic_regression(share[1] / mass, weights=mass)
+
+        def share_at_each_value(side: Array) -> Array:
+            counts = np.bincount(np.searchsorted(values, side), minlength=len(values))
+            return counts / len(side)
+
+        share_absent = share_at_each_value(absent)
+        share_present = share_at_each_value(present)
+        mass = share_absent + share_present
+        fitted = isotonic_regression(share_present / mass, weights=mass)
         first = fitted.blocks[:-1]
         return Levels(values[first], fitted.x[first], np.add.reduceat(mass, first))
 
@@ -267,21 +271,26 @@ class Levels:
 
 
 PRIOR = 100.0
-"""Trials a side at the claim's own odds that each level is mixed with: an excess of 0.045 over the
-odds of the claim is as large as the noise of so many. Without them the bet follows noise: power
-0.60 in place of 0.74 for a Laplace."""
+"""Trials a side at the claim's own odds that each level is mixed with.
+
+An excess of 0.045 over the odds of the claim is as large as the noise of so many. Without them the
+bet follows noise: power 0.60 in place of 0.74 for a Laplace.
+"""
 CAPS = np.linspace(1 / 16, 1, 16)
 """Shares of the largest excess that the excess is cut at: δ is paid for the largest bet."""
 GROWTH = 1.15
-"""The levels are fitted again whenever so many times as many trials are known: power 0.74 in place
-of 0.70."""
+"""The levels are fitted again whenever so many times as many trials are known.
+
+That gives a power of 0.74 in place of 0.70.
+"""
 
 
 def bets(
     levels: Levels, trials: float, eps: Array, delta: float, parts: tuple[float, float]
 ) -> tuple[Array, Array]:
-    """How much is bet on "present" and on "absent" at each level, both (m, k), ≥ 0; one round's
-    gains have variance 1.
+    """How much is bet on "present" and on "absent" at each level, both (m, k), ≥ 0.
+
+    They are scaled so that one round's gains have variance 1.
 
     Args:
         levels: k of them.
@@ -291,18 +300,23 @@ def bets(
         parts: 1 over the absent, and over the present, trials of a round.
     """
     odds = np.exp(eps)[:, None]
-    most = odds / (1 + odds)
+    largest_posterior = odds / (1 + odds)  # that the claim allows
     weight = levels.mass * trials / 2
-    both = []
-    for posterior, noise in (
-        (levels.posterior, odds**2 * parts[0] + odds * parts[1]),
-        (1 - levels.posterior, odds * parts[0] + odds**2 * parts[1]),
-    ):
-        excess = np.maximum((posterior - most) * weight / (weight + PRIOR), 0.0)
-        both.append(_direction(excess, levels.mass, odds, delta, noise / (1 + odds)))
-    variance = sum(np.sum(levels.mass * bet**2, axis=1) * noise for bet, noise in both)
-    scale = np.where(variance > 0, 1 / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)[:, None]
-    return both[0][0] * scale, both[1][0] * scale
+
+    def bet_on(posterior: Array, noise: Array) -> tuple[Array, Array]:
+        excess = np.maximum((posterior - largest_posterior) * weight / (weight + PRIOR), 0.0)
+        return _direction(excess, levels.mass, odds, delta, noise / (1 + odds))
+
+    noise_if_present = odds**2 * parts[0] + odds * parts[1]
+    noise_if_absent = odds * parts[0] + odds**2 * parts[1]
+    on_present, present_noise = bet_on(levels.posterior, noise_if_present)
+    on_absent, absent_noise = bet_on(1 - levels.posterior, noise_if_absent)
+    present_variance = np.sum(levels.mass * on_present**2, axis=1) * present_noise
+    absent_variance = np.sum(levels.mass * on_absent**2, axis=1) * absent_noise
+    variance = present_variance + absent_variance
+    is_bet = variance > 0
+    scale = np.where(is_bet, 1 / np.sqrt(np.where(is_bet, variance, 1.0)), 0.0)[:, None]
+    return on_present * scale, on_absent * scale
 
 
 def _direction(
