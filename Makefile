@@ -14,7 +14,7 @@ test: $(STAMP)                  ## every test, and the house's rules
 	$(BIN)/ruff format --check src tests benchmarks docs examples
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 2
 
 docs: $(STAMP)                  ## the documentation, into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
